@@ -1,0 +1,192 @@
+"""The Python environment of the serving processes, installed once outside the clone.
+
+``python3 -m epd_local.worker_env`` installs ``worker_images/requirements.lock`` (Dynamo, vLLM for CPUs, NIXL) into
+``<cache>/worker-env/<key>/site-packages`` and prints that folder. The key names the lock's content and the Python
+version, so that a changed lock makes a new folder and running workers keep theirs.
+
+The base Python runs it with ``PYTHONPATH=<site-packages>``. Two more variables are needed, both relative to
+site-packages (an image that mounts the folder at ``/opt/epd/site-packages`` states them with that prefix):
+
+* ``LD_LIBRARY_PATH`` must hold ``.nixl_cu13.mesonpy.libs`` (`NIXL_LIBRARIES`). Dynamo opens ``libnixl_capi.so`` by name
+  at run time; without it the frontend runs NIXL "in stub mode" and a model with frontend decoding is never listed.
+* ``NIXL_PLUGIN_DIR`` must be ``.nixl_cu13.mesonpy.libs/plugins`` (`NIXL_PLUGINS`), where UCX's backend lies.
+
+Standard library only: this runs before anything of the project is installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+LOCK = REPOSITORY / "worker_images" / "requirements.lock"
+UV_LOCK = REPOSITORY / "tests" / "uv.lock"
+
+NIXL_LIBRARIES = ".nixl_cu13.mesonpy.libs"
+NIXL_PLUGINS = f"{NIXL_LIBRARIES}/plugins"
+
+SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
+# Part of the key: raise it when the way of installing changes what lands in the folder.
+RECIPE = "1"
+HEARTBEAT_SECONDS = 10.0
+
+
+class WorkerEnvironmentError(RuntimeError):
+    """The environment could not be installed; the message says what to do about it."""
+
+
+def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the project's cache folder, which lies outside the clone and is shared by all clones of a user."""
+    if chosen := environ.get("EPD_CACHE"):
+        return Path(chosen)
+    home = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "epd-operator"
+
+
+def base_python() -> Path:
+    """Return the interpreter outside any virtual environment: the one that workers run."""
+    return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def environment_key(lock: bytes, *, python: str, machine: str) -> str:
+    """Return the folder name for a lock, a Python version such as ``3.11`` and a machine such as ``x86_64``."""
+    return hashlib.sha256(b"\0".join([RECIPE.encode(), python.encode(), machine.encode(), lock])).hexdigest()[:16]
+
+
+def runtime_environment(site_packages: Path) -> dict[str, str]:
+    """Return the variables with which the base Python runs Dynamo from *site_packages* on a machine without a GPU."""
+    return {
+        "PYTHONPATH": str(site_packages),
+        "LD_LIBRARY_PATH": str(site_packages / NIXL_LIBRARIES),
+        "NIXL_PLUGIN_DIR": str(site_packages / NIXL_PLUGINS),
+        "VLLM_TARGET_DEVICE": "cpu",
+    }
+
+
+def ensure() -> Path:
+    """Install the environment unless it is there, and return its site-packages folder.
+
+    Safe to call from several processes at once: one installs, the others wait. A folder appears under its final name
+    only when it is complete.
+
+    Raises:
+        WorkerEnvironmentError: this Python has no wheels for it, or uv could not be had or failed.
+    """
+    version = sys.version_info[:2]
+    if version not in SUPPORTED_PYTHONS:
+        known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED_PYTHONS)
+        raise WorkerEnvironmentError(
+            f"vLLM has no wheels for Python {version[0]}.{version[1]}: run the project with one of {known}"
+        )
+    key = environment_key(LOCK.read_bytes(), python=f"{version[0]}.{version[1]}", machine=platform.machine())
+    home = cache_root() / "worker-env"
+    final = home / key / "site-packages"
+    if final.is_dir():
+        return final
+    with _locked(home / f".{key}.lock"):
+        if not final.is_dir():
+            partial = home / f".{key}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            _install(partial / "site-packages")
+            partial.rename(home / key)
+    return final
+
+
+def _install(target: Path) -> None:
+    """Install the lock into *target* and compile its bytecode, since workers mount it read-only."""
+    command = [str(find_uv()), "pip", "install", "--quiet", "--python", str(base_python()), "--target", str(target)]
+    command += ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--compile-bytecode"]
+    _run(
+        [*command, "-r", str(LOCK)],
+        what="worker environment (6 GB: Dynamo, vLLM, NIXL)",
+        usually="1 to 2 minutes, plus the download the first time",
+    )
+
+
+def find_uv() -> Path:
+    """Return a working uv: the one of this machine, or a private copy in the cache made from the hashed lock."""
+    for candidate in (shutil.which("uv"), str(Path(sys.prefix) / "bin" / "uv")):
+        if candidate and _works(candidate):
+            return Path(candidate)
+    key = hashlib.sha256(UV_LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    home = cache_root() / "uv" / key
+    uv = home / "bin" / "uv"
+    with _locked(home.parent / f".{key}.lock"):
+        if not (uv.exists() and _works(str(uv))):
+            shutil.rmtree(home, ignore_errors=True)
+            _make_private_uv(home)
+    return uv
+
+
+def _make_private_uv(home: Path) -> None:
+    if subprocess.run([str(base_python()), "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode:
+        raise WorkerEnvironmentError(
+            f"{base_python()} cannot make virtual environments: run `apt-get install python3-venv`, "
+            "or put the program `uv` on PATH"
+        )
+    _run([str(base_python()), "-m", "venv", str(home)], what="a private place for uv", usually="5 s")
+    pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    _run([*pip, "--require-hashes", "--no-deps", "-r", str(UV_LOCK)], what="uv", usually="5 s")
+
+
+def _works(uv: str) -> bool:
+    try:
+        return subprocess.run([uv, "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an advisory lock on *path*; it ends with the process, however that dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _run(command: Sequence[str], *, what: str, usually: str) -> None:
+    """Run *command* with a line of progress on stderr every few seconds; stdout stays for the result."""
+    began = time.monotonic()
+    _say(f"{what}: installing (usually {usually})")
+    with subprocess.Popen(command, stdout=sys.stderr.fileno()) as process:
+        while True:
+            try:
+                code = process.wait(timeout=HEARTBEAT_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                _say(f"{what}: {time.monotonic() - began:.0f} s so far (usually {usually})")
+    if code:
+        raise WorkerEnvironmentError(
+            f"installing {what} failed with exit code {code}: the cause is printed above; "
+            "check that a Python package index can be reached and that the cache's disk has 10 GB free, then run it again"
+        )
+    _say(f"{what}: done in {time.monotonic() - began:.0f} s")
+
+
+def _say(line: str) -> None:
+    print(f"[epd] {line}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Print the site-packages folder, after installing it if need be."""
+    try:
+        print(ensure())
+    except WorkerEnvironmentError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
