@@ -1,0 +1,218 @@
+"""EPDDeployment: one multimodal model, served in one of three topologies."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from epd_operator.api.markers import ListMap, ListSet, Rule
+from epd_operator.api.v1alpha1.common import (
+    ApiModel,
+    EnvList,
+    Image,
+    KeySelector,
+    LocalObjectReference,
+    ObjectName,
+    PodTemplate,
+    QualifiedName,
+)
+from epd_operator.api.v1alpha1.pools import Pool
+from epd_operator.api.v1alpha1.stages import (
+    Arguments,
+    Encoder,
+    Frontend,
+    Group,
+    PrefillDecode,
+    Worker,
+    no_owned_arguments,
+)
+
+
+class Topology(StrEnum):
+    """How encode, prefill and decode are spread over pods."""
+
+    AGGREGATED = "Aggregated"
+    CO_LOCATED = "CoLocated"
+    DISAGGREGATED = "Disaggregated"
+
+
+class ModelStorage(ApiModel):
+    """A volume that holds the model's files."""
+
+    claim_name: ObjectName = Field(description="PersistentVolumeClaim, mounted read-only into every pod.")
+    mount_path: Annotated[str, Field(min_length=2, max_length=256, pattern=r"^/[^:]*$")] = Field(
+        default="/models", description="Where pods see the volume; model.name may be a path below it."
+    )
+
+
+class Model(ApiModel):
+    """The model to serve."""
+
+    name: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\s-]\S*$")] = Field(
+        description="Hugging Face name, such as Qwen/Qwen3-VL-8B-Instruct, or the path of a folder in the pods."
+    )
+    served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s-]\S*$")] | None = Field(
+        default=None, description="Name that clients use; unset means model.name."
+    )
+    storage: ModelStorage | None = Field(
+        default=None, description="Volume with the model's files; unset means that pods fetch them or have them."
+    )
+    token_secret: KeySelector | None = Field(
+        default=None, description="Key of a Secret that holds the token for a gated model (HF_TOKEN in the pods)."
+    )
+
+
+class Framework(StrEnum):
+    """Inference engine below Dynamo."""
+
+    VLLM = "VLLM"
+
+
+class ImagePullPolicy(StrEnum):
+    """When nodes pull an image."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class Runtime(ApiModel):
+    """What runs in the pods."""
+
+    framework: Framework = Field(default=Framework.VLLM, description="Inference engine below Dynamo.")
+    image: Image = Field(description="Image with Dynamo, the engine and this project's launcher (epd_worker).")
+    image_pull_policy: ImagePullPolicy = Field(
+        default=ImagePullPolicy.IF_NOT_PRESENT, description="When nodes pull the image."
+    )
+    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8), ListMap(("name",))] | None = Field(
+        default=None, description="Secrets for pulling the image."
+    )
+    env: EnvList | None = Field(default=None, description="Environment variables of every container.")
+    args: Arguments | None = Field(
+        default=None,
+        description="Engine arguments of every vLLM process. What encoder and PD must agree on (dtype, processor "
+        "settings, context length) belongs here.",
+    )
+    startup_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = Field(
+        default=3600, description="How long a process may take to load the model before it is restarted, in seconds."
+    )
+
+    rules = (no_owned_arguments("args"),)
+
+
+class TransferMode(StrEnum):
+    """Who moves an embedding from encoder to PD."""
+
+    NIXL_READ = "NixlRead"
+    NIXL_WRITE = "NixlWrite"
+
+
+class Ucx(ApiModel):
+    """UCX below NIXL."""
+
+    transports: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z0-9_]+$")]],
+        Field(min_length=1, max_length=16),
+        ListSet(),
+    ] = Field(
+        default=["rc", "tcp", "cuda_copy", "cuda_ipc", "self", "sm"],
+        description="Transports that UCX may use (UCX_TLS).",
+    )
+    devices: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.:-]+$")]],
+            Field(max_length=16),
+            ListSet(),
+        ]
+        | None
+    ) = Field(default=None, description="Network devices that UCX may use (UCX_NET_DEVICES); unset means all.")
+
+
+class Transfer(ApiModel):
+    """How embeddings travel from encoders to PD workers."""
+
+    mode: TransferMode = Field(
+        default=TransferMode.NIXL_READ,
+        description="NixlRead: the PD worker pulls each embedding. NixlWrite: the encoder pushes into a ring of 8 GiB "
+        "of host memory in every PD worker.",
+    )
+    ucx: Ucx = Field(default_factory=Ucx, description="UCX below NIXL.")
+    rdma_resource: QualifiedName | None = Field(
+        default=None,
+        description="Extended resource of an RDMA device, such as rdma/ib: one is requested per GPU, and the "
+        "containers get the capability IPC_LOCK.",
+    )
+
+
+class Drain(ApiModel):
+    """How pods leave."""
+
+    timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = Field(
+        default=120, description="How long a leaving pod may finish what it is doing before it is stopped, in seconds."
+    )
+
+
+def _stage_rules() -> tuple[Rule, ...]:
+    needs = {
+        Topology.AGGREGATED: ("worker",),
+        Topology.CO_LOCATED: ("group",),
+        Topology.DISAGGREGATED: ("encoder", "pd"),
+    }
+    home = {stage: topology for topology, stages in needs.items() for stage in stages}
+    rules = []
+    for topology, stages in needs.items():
+        for stage in home:
+            if stage in stages:
+                rules.append(
+                    Rule(
+                        expression=f"self.topology != '{topology}' || has(self.{stage})",
+                        message=f"topology {topology} needs spec.{stage}: add it, or choose another topology",
+                    )
+                )
+            else:
+                rules.append(
+                    Rule(
+                        expression=f"self.topology != '{topology}' || !has(self.{stage})",
+                        message=f"topology {topology} has no stage {stage}: remove spec.{stage}, or set topology to "
+                        f"{home[stage]}",
+                        field_path=f".{stage}",
+                    )
+                )
+    return tuple(rules)
+
+
+def _pool_rules() -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            expression=f"!has(self.{stage}) || self.pools.exists(p, p.name == self.{stage}.pool)",
+            message=f"spec.{stage}.pool names a pool that spec.pools lacks: add the pool or correct the name",
+            field_path=f".{stage}.pool",
+        )
+        for stage in ("worker", "group", "encoder", "pd")
+    )
+
+
+class EPDDeploymentSpec(ApiModel):
+    """What the user wants."""
+
+    model: Model = Field(description="The model to serve.")
+    runtime: Runtime = Field(description="What runs in the pods.")
+    topology: Topology = Field(
+        description="Aggregated: each worker does everything (needs worker). CoLocated: encoders and a PD process share "
+        "each GPU (needs group). Disaggregated: encoders and PD workers in pods of their own (needs encoder and pd)."
+    )
+    pools: Annotated[list[Pool], Field(min_length=1, max_length=16), ListMap(("name",))] = Field(
+        description="GPU pools that stages run on."
+    )
+    frontend: Frontend = Field(default_factory=Frontend, description="The OpenAI-compatible endpoint.")
+    worker: Worker | None = Field(default=None, description="The workers of topology Aggregated.")
+    group: Group | None = Field(default=None, description="The groups of topology CoLocated.")
+    encoder: Encoder | None = Field(default=None, description="The encoders of topology Disaggregated.")
+    pd: PrefillDecode | None = Field(default=None, description="The PD workers of topology Disaggregated.")
+    transfer: Transfer = Field(default_factory=Transfer, description="How embeddings travel.")
+    drain: Drain = Field(default_factory=Drain, description="How pods leave.")
+    pod_template: PodTemplate | None = Field(default=None, description="Shape of all pods.")
+
+    rules = (*_stage_rules(), *_pool_rules())

@@ -1,0 +1,48 @@
+"""GPU pools: which nodes a stage runs on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from epd_operator.api.markers import Quantity
+from epd_operator.api.v1alpha1.common import ApiModel, DnsLabel, LabelValue, QualifiedName, Toleration
+
+
+class Architecture(StrEnum):
+    """CPU architecture of a pool's nodes, as in the label kubernetes.io/arch."""
+
+    AMD64 = "amd64"
+    ARM64 = "arm64"
+
+
+class Gpu(ApiModel):
+    """The GPU of a pool's nodes."""
+
+    product: Annotated[LabelValue, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Product name as GPU feature discovery writes it into the node label nvidia.com/gpu.product, "
+        "such as NVIDIA-GB200. Pods are placed on nodes with this label.",
+    )
+    memory: Quantity | None = Field(default=None, description="Memory of one GPU, such as 186Gi.")
+    architecture: Architecture | None = Field(
+        default=None, description="Architecture of the nodes: arm64 for GB200, amd64 for RTX hosts."
+    )
+    resource_name: QualifiedName = Field(
+        default="nvidia.com/gpu", description="Extended resource that pods ask for, one per GPU."
+    )
+
+
+class Pool(ApiModel):
+    """A set of like nodes."""
+
+    name: DnsLabel = Field(description="Name by which stages refer to the pool.")
+    node_selector: Annotated[dict[str, LabelValue], Field(max_length=16)] | None = Field(
+        default=None, description="Labels that the nodes carry."
+    )
+    tolerations: Annotated[list[Toleration], Field(max_length=16)] | None = Field(
+        default=None, description="Tolerations for the nodes' taints."
+    )
+    gpu: Gpu = Field(default_factory=Gpu, description="The GPU of the nodes.")

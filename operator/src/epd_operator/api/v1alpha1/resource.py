@@ -1,0 +1,71 @@
+"""The custom resource: spec, status and how kubectl shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from epd_operator.api.markers import KubernetesObject, Rule
+from epd_operator.api.v1alpha1.common import ApiModel
+from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.status import EPDDeploymentStatus
+
+GROUP = "epd.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "EPDDeployment"
+PLURAL = "epddeployments"
+
+MAX_NAME_LENGTH = 40
+"""Leaves room for '-frontend' and the suffixes of ReplicaSet and pod within 63 characters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrinterColumn:
+    """One column of ``kubectl get``."""
+
+    name: str
+    json_path: str
+    type: str = "string"
+    priority: int = 0
+    description: str = ""
+
+
+PRINTER_COLUMNS = (
+    PrinterColumn(name="Topology", json_path=".spec.topology", description="Topology asked for."),
+    PrinterColumn(
+        name="Ready",
+        json_path=".status.conditions[?(@.type=='Ready')].status",
+        description="Whether all is as asked for.",
+    ),
+    PrinterColumn(name="Stages", json_path=".status.summary", description="Ready and desired pods per stage."),
+    PrinterColumn(name="Endpoint", json_path=".status.endpoint", description="URL inside the cluster."),
+    PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date"),
+    PrinterColumn(
+        name="Reason",
+        json_path=".status.conditions[?(@.type=='Ready')].reason",
+        priority=1,
+        description="Reason of the condition Ready.",
+    ),
+)
+
+
+class EPDDeployment(ApiModel):
+    """One multimodal model, served by NVIDIA Dynamo with encode, prefill and decode together or apart."""
+
+    api_version: Literal["epd.dev/v1alpha1"] = "epd.dev/v1alpha1"
+    kind: Literal["EPDDeployment"] = "EPDDeployment"
+    metadata: Annotated[KubernetesObject, Field(default_factory=dict)]
+    spec: EPDDeploymentSpec = Field(description="What the user wants.")
+    status: EPDDeploymentStatus | None = Field(default=None, description="What the operator saw.")
+
+    rules = (
+        Rule(
+            expression=f"self.metadata.name.size() <= {MAX_NAME_LENGTH} "
+            "&& self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            message=f"the name becomes part of pod and Service names: use at most {MAX_NAME_LENGTH} lower-case letters, "
+            "digits and '-', beginning with a letter",
+        ),
+    )

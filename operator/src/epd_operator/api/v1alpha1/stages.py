@@ -1,0 +1,202 @@
+"""The stages of a deployment: frontend, worker (Aggregated), group (CoLocated), encoder and pd (Disaggregated)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from epd_operator.api.markers import Quantity, Rule
+from epd_operator.api.v1alpha1.common import ApiModel, Argument, DnsLabel, EnvList, PodTemplate, ResourceRequirements
+
+OWNED_ARGUMENTS = (
+    "--model",
+    "--served-model-name",
+    "--enable-multimodal",
+    "--disaggregation-mode",
+    "--route-to-encoder",
+    "--enable-mm-embeds",
+    "--frontend-decoding",
+    "--embedding-transfer-mode",
+    "--multimodal-embedding-cache-capacity-gb",
+    "--tensor-parallel-size",
+    "--gpu-memory-utilization",
+    "--router-mode",
+    "--http-host",
+    "--http-port",
+    "--namespace",
+    "--discovery-backend",
+)
+"""Flags that follow from other fields, or that decide who talks to whom."""
+
+Arguments = Annotated[list[Argument], Field(max_length=64)]
+
+
+def no_owned_arguments(field: str) -> Rule:
+    """The rule that keeps flags of the operator out of a list of arguments."""
+    return Rule(
+        expression=f"!has(self.{field}) || self.{field}.all(a, !(a.split('=')[0] in {list(OWNED_ARGUMENTS)}))",
+        message="this flag is set by the operator from other fields of spec (model, topology, frontend, transfer, "
+        "embeddingCache, gpusPerReplica): remove it from the arguments",
+        field_path=f".{field}",
+    )
+
+
+class MediaDecoding(StrEnum):
+    """Which process turns image files into pixels."""
+
+    WORKER = "Worker"
+    FRONTEND = "Frontend"
+
+
+class Routing(StrEnum):
+    """How the frontend chooses among workers (Dynamo's router modes)."""
+
+    ROUND_ROBIN = "RoundRobin"
+    RANDOM = "Random"
+    POWER_OF_TWO = "PowerOfTwo"
+    LEAST_LOADED = "LeastLoaded"
+    KV = "KV"
+
+
+class ServiceType(StrEnum):
+    """How the endpoint is published."""
+
+    CLUSTER_IP = "ClusterIP"
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
+
+
+class FrontendService(ApiModel):
+    """The Service in front of the frontend pods."""
+
+    type: ServiceType = Field(default=ServiceType.CLUSTER_IP, description="Type of the Service.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8000, description="Port of the Service.")
+    annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=32)] | None = Field(
+        default=None, description="Annotations of the Service, for example for a cloud's load balancer."
+    )
+
+
+class Stage(ApiModel):
+    """What every stage has."""
+
+    replicas: Annotated[int, Field(ge=1, le=10000)] = Field(default=1, description="Number of pods.")
+    resources: ResourceRequirements | None = Field(
+        default=None, description="CPU and memory of each pod's main container."
+    )
+    env: EnvList | None = Field(default=None, description="Further environment variables, after runtime.env.")
+    args: Arguments | None = Field(default=None, description="Further arguments, after runtime.args.")
+    pod_template: PodTemplate | None = Field(
+        default=None, description="Shape of this stage's pods, over spec.podTemplate."
+    )
+
+    rules = (no_owned_arguments("args"),)
+
+
+class Frontend(Stage):
+    """The OpenAI-compatible HTTP endpoint. It needs no GPU."""
+
+    media_decoding: MediaDecoding = Field(
+        default=MediaDecoding.WORKER,
+        description="Worker: encoders and workers decode images. Frontend: the frontend decodes them once and sends "
+        "pixels by NIXL; its image then needs NIXL's libraries.",
+    )
+    routing: Routing = Field(default=Routing.ROUND_ROBIN, description="How requests are spread over workers.")
+    service: FrontendService = Field(default_factory=FrontendService, description="The Service of the endpoint.")
+
+
+class GpuStage(Stage):
+    """A stage whose pods own GPUs."""
+
+    pool: DnsLabel = Field(description="Name of the pool that the pods run on.")
+    shared_memory: Quantity = Field(default="16Gi", description="Size of /dev/shm in each pod.")
+
+
+class CachingStage(GpuStage):
+    """A stage that prefills, and so may cache image embeddings."""
+
+    embedding_cache: Quantity | None = Field(
+        default=None,
+        description="CPU memory of each pod for embeddings of images seen before, in whole Gi; unset means no cache.",
+    )
+    rules = (
+        *Stage.rules,
+        Rule(
+            expression="!has(self.embeddingCache) || self.embeddingCache.matches('^[1-9][0-9]*Gi$')",
+            message="the embedding cache is counted in whole Gi, for example 8Gi",
+            field_path=".embeddingCache",
+        ),
+    )
+
+
+class TensorParallelStage(CachingStage):
+    """A stage whose engine may span several GPUs of a node."""
+
+    gpus_per_replica: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="GPUs of each pod; more than one means tensor parallelism over them."
+    )
+
+
+class Worker(TensorParallelStage):
+    """Aggregated: each worker encodes, prefills and decodes."""
+
+
+class Encoder(GpuStage):
+    """Disaggregated: turns images into embeddings."""
+
+
+class PrefillDecode(TensorParallelStage):
+    """Disaggregated: prefills and decodes, and fetches embeddings from encoders."""
+
+
+class GpuSharingStrategy(StrEnum):
+    """How the processes of a group share their GPU."""
+
+    MPS = "MPS"
+    TIME_SLICING = "TimeSlicing"
+
+
+class GpuSharing(ApiModel):
+    """How the processes of a co-located group share their GPU."""
+
+    strategy: GpuSharingStrategy = Field(
+        default=GpuSharingStrategy.MPS,
+        description="MPS: the group's launcher starts an MPS daemon and kernels of all processes run side by side. "
+        "TimeSlicing: the driver switches between the processes.",
+    )
+
+
+class GroupEncoder(ApiModel):
+    """The encoder processes of a group."""
+
+    count: Annotated[int, Field(ge=1, le=8)] = Field(default=2, description="Encoder processes in each group.")
+    memory: Quantity = Field(
+        default="4Gi",
+        description="GPU memory that each encoder may reserve beside its weights (DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES).",
+    )
+    env: EnvList | None = Field(default=None, description="Further environment variables of the encoders.")
+    args: Arguments | None = Field(default=None, description="Further arguments of the encoders.")
+
+    rules = (no_owned_arguments("args"),)
+
+
+class GroupPrefillDecode(ApiModel):
+    """The PD process of a group."""
+
+    gpu_memory_percent: Annotated[int, Field(ge=1, le=95)] = Field(
+        default=78, description="Share of the GPU's memory for weights and KV cache of the PD process, in per cent."
+    )
+    env: EnvList | None = Field(default=None, description="Further environment variables of the PD process.")
+    args: Arguments | None = Field(default=None, description="Further arguments of the PD process.")
+
+    rules = (no_owned_arguments("args"),)
+
+
+class Group(CachingStage):
+    """CoLocated: each pod owns one GPU and runs several encoders and one PD process on it."""
+
+    shared_memory: Quantity = Field(default="64Gi", description="Size of /dev/shm in each pod.")
+    gpu_sharing: GpuSharing = Field(default_factory=GpuSharing, description="How the processes share the GPU.")
+    encoder: GroupEncoder = Field(default_factory=GroupEncoder, description="The encoder processes.")
+    pd: GroupPrefillDecode = Field(default_factory=GroupPrefillDecode, description="The PD process.")

@@ -1,0 +1,76 @@
+"""Status of an EPDDeployment: rebuilt from observation at every pass."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from epd_operator.api.markers import ListMap
+from epd_operator.api.v1alpha1.common import ApiModel
+from epd_operator.api.v1alpha1.deployment import Topology
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ApiModel):
+    """One aspect of the object's state, by the conventions of the Kubernetes API."""
+
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(description="Name of the aspect.")
+    status: ConditionStatus = Field(description="Whether it holds.")
+    observed_generation: Annotated[int, Field(ge=0)] = Field(
+        description="Generation of the spec that the condition speaks of."
+    )
+    last_transition_time: Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})] = Field(
+        description="When status last changed."
+    )
+    reason: Annotated[
+        str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    ] = Field(description="The cause, as one CamelCase word; docs/conditions.md explains each.")
+    message: Annotated[str, Field(max_length=32768)] = Field(description="The cause, for a person.")
+
+
+class StageStatus(ApiModel):
+    """Pods of one stage."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="frontend, worker, group, encoder or pd."
+    )
+    pool: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Pool that the pods run on.")
+    desired: Annotated[int, Field(ge=0, le=2147483647)] = Field(description="Pods that should be ready.")
+    ready: Annotated[int, Field(ge=0, le=2147483647)] = Field(description="Pods that are ready.")
+    updated: Annotated[int, Field(ge=0, le=2147483647)] = Field(description="Pods of the current template.")
+    reason: Annotated[str, Field(max_length=256)] | None = Field(
+        default=None, description="Why pods are not ready, as one CamelCase word."
+    )
+    message: Annotated[str, Field(max_length=4096)] | None = Field(
+        default=None, description="Why pods are not ready, in the words of Kubernetes and of the process."
+    )
+
+
+class EPDDeploymentStatus(ApiModel):
+    """What the operator saw."""
+
+    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Generation of the spec that this status speaks of."
+    )
+    topology: Topology | None = Field(default=None, description="Topology that serves.")
+    endpoint: Annotated[str, Field(max_length=512)] | None = Field(
+        default=None, description="URL of the OpenAI-compatible endpoint inside the cluster."
+    )
+    summary: Annotated[str, Field(max_length=256)] | None = Field(
+        default=None, description="Ready and desired pods per stage, in one line."
+    )
+    stages: Annotated[list[StageStatus], Field(max_length=8), ListMap(("name",))] | None = Field(
+        default=None, description="Pods per stage."
+    )
+    conditions: Annotated[list[Condition], Field(max_length=16), ListMap(("type",))] | None = Field(
+        default=None, description="Ready, Available, Reconciling and Stalled."
+    )
