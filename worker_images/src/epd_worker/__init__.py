@@ -1,0 +1,3 @@
+"""The launcher that runs, watches, drains and stops the processes of one epd-operator pod."""
+
+from __future__ import annotations

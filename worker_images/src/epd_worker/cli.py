@@ -1,0 +1,127 @@
+"""The command line: parses it into a LaunchSpec and runs the launcher."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from epd_worker import hook
+from epd_worker.output import Console
+from epd_worker.spec import (
+    LaunchSpec,
+    ProcessSpec,
+    SpecError,
+    check_command,
+    check_name,
+    check_role,
+    check_url,
+    parse_group,
+)
+from epd_worker.supervisor import Supervisor
+from epd_worker.termination import write_message
+
+_USAGE_ERROR = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SpecError(f"{self.prog}: {message}; see {self.prog} --help")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, got {text!r}")
+    return value
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"must be a port from 1 to 65535, got {text!r}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    defaults = LaunchSpec(processes=())
+    parser = _Parser(prog="epd_worker", description=__doc__)
+    commands = parser.add_subparsers(dest="subcommand", required=True, parser_class=_Parser)
+    common = _Parser(add_help=False)
+    common.add_argument("--control-port", type=_port, default=defaults.control_port, metavar="PORT")
+    launch = _Parser(add_help=False)
+    launch.add_argument("--drain-timeout", type=_seconds, default=defaults.drain_timeout, metavar="SECONDS")
+    launch.add_argument("--settle", type=_seconds, default=defaults.settle, metavar="SECONDS")
+    launch.add_argument("--stop-timeout", type=_seconds, default=defaults.stop_timeout, metavar="SECONDS")
+    launch.add_argument("--termination-log", default=defaults.termination_log, metavar="FILE")
+    run_one = commands.add_parser("run", parents=[common, launch], help="run one process: run … -- COMMAND ARGS…")
+    for flag in ("--name", "--role", "--health-url", "--metrics-url"):
+        run_one.add_argument(flag, required=True)
+    group = commands.add_parser("run-group", parents=[common, launch], help="run the processes in $EPD_GROUP")
+    group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="DIRECTORY")
+    drain = commands.add_parser("drain", parents=[common], help="preStop hook: drain the pod's launcher")
+    drain.add_argument("--timeout", type=_seconds, default=3600.0, metavar="SECONDS")
+    commands.add_parser("stub", help="keep a container alive whose process runs under the pod's launcher")
+    return parser
+
+
+def _launch_spec(options: argparse.Namespace, command: Sequence[str], environment: Mapping[str, str]) -> LaunchSpec:
+    if options.subcommand == "run":
+        process = ProcessSpec(
+            name=check_name("--name", options.name),
+            role=check_role("--role", options.role),
+            command=check_command("command after --", list(command)),
+            health_url=check_url("--health-url", options.health_url),
+            metrics_url=check_url("--metrics-url", options.metrics_url),
+        )
+        spec = LaunchSpec(processes=(process,))
+    else:
+        if "EPD_GROUP" not in environment:
+            raise SpecError("EPD_GROUP: is not set; it holds the group's processes as JSON")
+        group = parse_group(environment["EPD_GROUP"])
+        spec = LaunchSpec(
+            processes=group.processes, group=True, cuda_mps=group.cuda_mps, mps_directory=options.mps_directory
+        )
+    return replace(
+        spec,
+        control_port=options.control_port,
+        drain_timeout=options.drain_timeout,
+        settle=options.settle,
+        stop_timeout=options.stop_timeout,
+        termination_log=options.termination_log,
+    )
+
+
+async def _launch(spec: LaunchSpec, *, environment: Mapping[str, str], console: Console) -> int:
+    return await Supervisor(spec, environment=environment, console=console).run()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; 2 when it, or EPD_GROUP, is wrong."""
+    words = list(arguments)
+    split = words.index("--") if "--" in words else len(words)
+    termination_log = LaunchSpec(processes=()).termination_log
+    try:
+        options = _parser().parse_args(words[:split])
+        if options.subcommand == "drain":
+            return hook.drain(port=options.control_port, timeout=options.timeout)
+        termination_log = options.termination_log
+        spec = _launch_spec(options, words[split + 1 :], os.environ)
+    except SpecError as error:
+        sys.stderr.write(f"epd_worker: {error}\n")
+        with contextlib.suppress(OSError):
+            write_message(termination_log, str(error))
+        return _USAGE_ERROR
+    console = Console()
+    try:
+        return asyncio.run(_launch(spec, environment=os.environ, console=console))
+    finally:
+        console.close(timeout=2.0)

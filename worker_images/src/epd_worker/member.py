@@ -1,0 +1,117 @@
+"""One process under the launcher: its spec, its running child, its health and its drain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from epd_worker.drain import Reading
+from epd_worker.fetch import FetchError, fetch
+from epd_worker.health import Health, watch
+from epd_worker.metrics import MAX_PAGE, in_flight
+from epd_worker.process import Child
+from epd_worker.spec import ProcessSpec, Role
+
+
+@dataclass
+class Member:
+    """A process of the pod. `clock` gives monotonic seconds."""
+
+    spec: ProcessSpec
+    clock: Callable[[], float]
+    child: Child | None = None
+    started: float = 0.0
+    health: Health = field(default_factory=Health)
+    draining: bool = False
+    reading: Reading | None = None
+    became_healthy: asyncio.Event = field(default_factory=asyncio.Event)
+    _watching: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The process's name."""
+        return self.spec.name
+
+    @property
+    def role(self) -> Role:
+        """The process's role."""
+        return self.spec.role
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self.child is not None and not self.child.ended.done()
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the start; 0 before it."""
+        return self.clock() - self.started if self.child is not None else 0.0
+
+    def attach(self, child: Child) -> None:
+        """Take the started process and begin to ask for its health."""
+        self.child = child
+        self.started = self.clock()
+        self._watching = asyncio.create_task(watch(self.spec.health_url, self._learn), name=f"health {self.name}")
+
+    def detach(self) -> None:
+        """Stop asking for its health."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def unready_reason(self) -> str | None:
+        """Return why the process is not ready, in one line; None when it is."""
+        if self.child is None:
+            return f"{self.name} is not started yet"
+        if not self.running:
+            return f"{self.name} has ended"
+        if self.draining:
+            return f"{self.name} is draining"
+        if not self.health.healthy:
+            state = "is not healthy" if self.health.ever else f"is starting since {self.uptime:.0f} s"
+            return f"{self.name} {state}: {self.health.reason}"
+        return None
+
+    def begin_drain(self) -> bool:
+        """Make the process unready; return False if it never was ready, so never had work."""
+        self.draining = True
+        return self.running and self.health.ever
+
+    async def read(self, *, timeout: float) -> Reading:  # noqa: ASYNC109 - the bound of one page
+        """Look at the process's metrics for requests in flight."""
+        self.reading = await self._read(timeout)
+        return self.reading
+
+    async def _read(self, limit_seconds: float) -> Reading:
+        if not self.running:
+            return Reading(in_flight=None, reason="the process has ended", gone=True)
+        url = self.spec.metrics_url
+        try:
+            page = await fetch(url, timeout=limit_seconds, limit=MAX_PAGE)
+        except FetchError as error:
+            return Reading(in_flight=None, reason=str(error))
+        if page.status != 200:
+            return Reading(in_flight=None, reason=f"{url} answers {page.status}")
+        count = in_flight(self.role, page.body.decode(errors="replace"))
+        reason = "" if count is not None else f"{url} does not tell the requests in flight of the role {self.role}"
+        return Reading(in_flight=count, reason=reason)
+
+    def _learn(self, health: Health) -> None:
+        self.health = health
+        if health.healthy:
+            self.became_healthy.set()
+
+    def status(self) -> dict[str, object]:
+        """Return what is known, for the status page."""
+        reading = self.reading
+        return {
+            "name": self.name,
+            "role": str(self.role),
+            "pid": self.child.pid if self.child is not None and self.running else None,
+            "uptimeSeconds": round(self.uptime, 1),
+            "ready": self.unready_reason() is None,
+            "reason": self.unready_reason() or "",
+            "draining": self.draining,
+            "inFlight": reading.in_flight if reading is not None else None,
+            "inFlightReason": reading.reason if reading is not None else "",
+        }

@@ -1,0 +1,92 @@
+"""CUDA MPS: lets the processes of a group run on the GPU at the same time instead of in turns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from epd_worker.output import Console
+from epd_worker.process import Child, SpawnError, spawn
+from epd_worker.reaper import Reaper
+
+CONTROL = "nvidia-cuda-mps-control"
+_START_TIMEOUT = 30.0
+_QUIT_TIMEOUT = 10.0
+
+
+class MpsError(Exception):
+    """The MPS daemon could not be started; the message says why and what to change."""
+
+
+class Mps:
+    """The MPS control daemon of this container, with its sockets and logs under `directory`."""
+
+    def __init__(self, *, directory: str, environment: Mapping[str, str], console: Console, reaper: Reaper) -> None:
+        self._pipe = Path(directory, "pipe")
+        self._log = Path(directory, "log")
+        self._environment = {**environment, **self.variables}
+        self._console = console
+        self._reaper = reaper
+        self._running = False
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment by which CUDA processes find the daemon."""
+        return {"CUDA_MPS_PIPE_DIRECTORY": str(self._pipe), "CUDA_MPS_LOG_DIRECTORY": str(self._log)}
+
+    async def start(self) -> None:
+        """Start the daemon and return when it accepts clients.
+
+        Raises:
+            MpsError: no such program, no writable directory, or the daemon refuses.
+        """
+        try:
+            for directory in (self._pipe, self._log):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise MpsError(f"CUDA MPS: cannot make {error.filename}: {error.strerror}") from None
+        try:
+            # The program forks the daemon and leaves: its group must outlive it.
+            child = self._spawn("-d")
+        except SpawnError as error:
+            raise MpsError(
+                f"CUDA MPS was asked for (cudaMps), but {error}; use an image or a container runtime that brings it,"
+                " or turn GPU sharing by MPS off"
+            ) from None
+        done, _ = await asyncio.wait({child.ended}, timeout=_START_TIMEOUT)
+        if not done:
+            raise MpsError(f"CUDA MPS: {CONTROL} -d did not return within {_START_TIMEOUT:g} s")
+        if child.ended.result().shell_code != 0:
+            how, said = child.ended.result().describe(), await child.last_line()
+            raise MpsError(f"CUDA MPS: {CONTROL} -d ended with {how}: {said or 'no output'} (logs in {self._log})")
+        self._running = True
+
+    async def stop(self) -> None:
+        """Tell the daemon to quit. What does not obey is killed by the launcher's sweep."""
+        if not self._running:
+            return
+        self._running = False
+        source, sink = os.pipe()
+        try:
+            os.write(sink, b"quit\n")
+            child = self._spawn(stdin=source)
+        except SpawnError as error:
+            self._console.say(f"CUDA MPS: cannot quit: {error}")
+            return
+        finally:
+            os.close(source)
+            os.close(sink)
+        await asyncio.wait({child.ended}, timeout=_QUIT_TIMEOUT)
+
+    def _spawn(self, *arguments: str, stdin: int | None = None) -> Child:
+        return spawn(
+            (CONTROL, *arguments),
+            environment=self._environment,
+            prefix="[mps] ",
+            console=self._console,
+            reaper=self._reaper,
+            own_group=False,
+            stdin=stdin,
+        )

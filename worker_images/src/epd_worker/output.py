@@ -1,0 +1,95 @@
+"""Carries the output of processes to the launcher's stdout, without ever blocking the event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+
+_MAX_LINE = 64 * 1024
+
+
+class Console:
+    """The launcher's stdout. Pumps write to it from their own threads; `say` queues and returns at once."""
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._drain_messages, name="console", daemon=True)
+        self._writer.start()
+
+    def say(self, message: str) -> None:
+        """Log one line of the launcher's own."""
+        self._messages.put(f"epd_worker: {message}\n".encode(errors="replace"))
+
+    def write(self, data: bytes) -> None:
+        """Write whole lines; blocks while nobody reads. A closed stdout loses the text, not the process."""
+        with self._lock, contextlib.suppress(OSError):
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+
+    def close(self, *, timeout: float) -> None:
+        """Write what is queued, waiting at most `timeout` seconds for a slow reader."""
+        self._messages.put(None)
+        self._writer.join(timeout)
+
+    def _drain_messages(self) -> None:
+        while (message := self._messages.get()) is not None:
+            self.write(message)
+
+
+class Pump:
+    """Copies one process's output, line by line, from a pipe to the console and remembers the last line."""
+
+    def __init__(self, *, console: Console, prefix: str) -> None:
+        self._console = console
+        self._prefix = prefix.encode()
+        self._last = b""
+        self._source, self.sink = os.pipe()
+        self._thread = threading.Thread(target=self._copy, name=f"output {prefix}", daemon=True)
+
+    def start(self) -> None:
+        """Begin copying; the parent's copy of the sink is closed so that the end is seen."""
+        os.close(self.sink)
+        self._thread.start()
+
+    def discard(self) -> None:
+        """Give both ends back when no process was started."""
+        os.close(self.sink)
+        os.close(self._source)
+
+    def last_line(self) -> str:
+        """Return the last line that held anything."""
+        return self._last.decode(errors="replace")
+
+    def finish(self, *, timeout: float) -> None:
+        """Wait for the end of the output, at most `timeout` seconds: a stray holder may keep the pipe open."""
+        self._thread.join(timeout)
+
+    def _copy(self) -> None:
+        rest = b""
+        while data := self._read():
+            *lines, rest = (rest + data).split(b"\n")
+            self._emit(lines)
+            while len(rest) > _MAX_LINE:
+                self._emit([rest[:_MAX_LINE]])
+                rest = rest[_MAX_LINE:]
+        if rest:
+            self._emit([rest])
+        os.close(self._source)
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._source, 65536)
+        except OSError:
+            return b""
+
+    def _emit(self, lines: list[bytes]) -> None:
+        for line in reversed(lines):
+            if line.strip():
+                self._last = line[-4096:]
+                break
+        self._console.write(b"".join(self._prefix + line + b"\n" for line in lines))

@@ -1,0 +1,102 @@
+"""Starts one process in a session of its own and stops it, with everything it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+
+from epd_worker.output import Console, Pump
+from epd_worker.reaper import Exit, Reaper, kill_group
+
+# Python ignores these, and what is ignored stays so across exec; SIGINT and SIGTERM may be ignored by a shell's '&'.
+_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM)
+
+_KILL_PATIENCE = 5.0
+
+
+class SpawnError(Exception):
+    """The program could not be started; the message says why. `code` is the shell's exit code for it."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Child:
+    """A running process with its output."""
+
+    def __init__(self, *, pid: int, ended: asyncio.Future[Exit], pump: Pump) -> None:
+        self.pid = pid
+        self.ended = ended
+        self._pump = pump
+
+    async def stop(self, *, grace: float) -> bool:
+        """Send SIGTERM, after `grace` seconds SIGKILL to the group; return whether the latter was needed.
+
+        Only the process itself gets SIGTERM: an engine's helpers must live while their parent ends its requests.
+        """
+        if self.ended.done():
+            return False
+        os.kill(self.pid, signal.SIGTERM)
+        done, _ = await asyncio.wait({self.ended}, timeout=grace)
+        if done:
+            return False
+        kill_group(self.pid)
+        # Bounded: a process inside a hung driver call does not even die of SIGKILL.
+        await asyncio.wait({self.ended}, timeout=_KILL_PATIENCE)
+        return True
+
+    async def last_line(self) -> str:
+        """Return the last line of output once the process has ended, waiting a moment for it to arrive."""
+        await asyncio.to_thread(self._pump.finish, timeout=1.0)
+        return self._pump.last_line()
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    prefix: str,
+    console: Console,
+    reaper: Reaper,
+    own_group: bool = True,
+    stdin: int | None = None,
+) -> Child:
+    """Start a program with both outputs going to the console; `stdin` is /dev/null unless given.
+
+    Raises:
+        SpawnError: the program is missing or cannot be executed.
+    """
+    search = environment.get("PATH", os.defpath)
+    program = shutil.which(command[0], path=search)
+    if program is None:
+        raise SpawnError(f"{command[0]}: command not found in PATH {search}", code=127)
+    pump = Pump(console=console, prefix=prefix)
+    try:
+        pid = _posix_spawn(program, command, environment=environment, sink=pump.sink, stdin=stdin)
+    except OSError as error:
+        pump.discard()
+        raise SpawnError(f"{program}: {error.strerror}", code=126) from None
+    # No await between the spawn and the watch: the reaper cannot run in between.
+    ended = reaper.watch(pid, own_group=own_group)
+    pump.start()
+    return Child(pid=pid, ended=ended, pump=pump)
+
+
+def _posix_spawn(
+    program: str, command: Sequence[str], *, environment: Mapping[str, str], sink: int, stdin: int | None
+) -> int:
+    source: tuple[int, int, str, int, int] | tuple[int, int, int]
+    source = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0)
+    return os.posix_spawn(
+        program,
+        list(command),
+        dict(environment),
+        file_actions=[source, (os.POSIX_SPAWN_DUP2, sink, 1), (os.POSIX_SPAWN_DUP2, sink, 2)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_DEFAULT_SIGNALS,
+    )

@@ -1,0 +1,192 @@
+"""Runs the processes of a pod: start in order, watch, drain, stop, and end with the first that dies."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from epd_worker.control import ControlServer
+from epd_worker.drain import Drainer
+from epd_worker.member import Member
+from epd_worker.mps import Mps, MpsError
+from epd_worker.output import Console
+from epd_worker.process import SpawnError, spawn
+from epd_worker.reaper import Exit, Reaper, sweep
+from epd_worker.spec import LaunchSpec
+from epd_worker.termination import describe_end, write_message
+
+_LAST_ANSWERS = 2.0
+
+
+@dataclass(frozen=True)
+class _End:
+    """Why the launcher ends: a signal, the death of a member, or a start that failed (`message`)."""
+
+    code: int
+    message: str = ""
+    member: Member | None = None
+    how: Exit | None = None
+
+
+class Supervisor:
+    """The launcher. Make it inside a running event loop; `run` is called once."""
+
+    def __init__(
+        self,
+        spec: LaunchSpec,
+        *,
+        environment: Mapping[str, str],
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spec = spec
+        self._console = console
+        self._reaper = Reaper()
+        self._members = {process.name: Member(spec=process, clock=clock) for process in spec.processes}
+        self._environment = {name: value for name, value in environment.items() if name != "EPD_GROUP"}
+        self._mps: Mps | None = None
+        if spec.cuda_mps:
+            self._mps = Mps(directory=spec.mps_directory, environment=environment, console=console, reaper=self._reaper)
+            self._environment |= self._mps.variables
+        self._drainer = Drainer(timeout=spec.drain_timeout, settle=spec.settle, clock=clock)
+        self._drain: asyncio.Task[str] | None = None
+        self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> int:
+        """Run until a signal or a death; return the launcher's exit code with nothing left running."""
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signum, self._on_signal, signum)
+        server = ControlServer(self)
+        try:
+            await server.start(self._spec.control_port)
+        except OSError as error:
+            self._finish(_End(code=1, message=f"control port {self._spec.control_port}: {error.strerror or error}"))
+        starter = asyncio.create_task(self._start_all(), name="start")
+        end = await self._end
+        starter.cancel()
+        await asyncio.gather(starter, return_exceptions=True)
+        code = await self._shut_down(end)
+        if self._drain is not None:
+            await asyncio.wait({self._drain}, timeout=_LAST_ANSWERS)
+        await server.close(timeout=_LAST_ANSWERS)
+        return code
+
+    # --- what the control server asks -------------------------------------------------------------------------------
+
+    def readiness(self, name: str) -> str | None:
+        """Return None when the process is ready, else the reason."""
+        member = self._members[name]
+        return "the launcher is stopping" if self._end.done() else member.unready_reason()
+
+    def liveness(self) -> str | None:
+        """Return None: a launcher that answers is well, and a dead process ends it rather than staying."""
+        return None
+
+    def status(self) -> Mapping[str, object]:
+        """Return the state of every process and of the drain."""
+        summary = self._drain.result() if self._drain is not None and self._drain.done() else ""
+        return {
+            "state": self._state(),
+            "processes": [member.status() for member in self._members.values()],
+            "drainSummary": summary.splitlines(),
+        }
+
+    async def drain(self) -> str:
+        """Drain once; every caller waits for the same drain and gets its summary."""
+        if self._drain is None:
+            self._console.say("drain begins")
+            self._drain = asyncio.create_task(self._drain_all(), name="drain")
+        return await asyncio.shield(self._drain)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _state(self) -> str:
+        if self._end.done():
+            return "stopping"
+        if self._drain is not None:
+            return "drained" if self._drain.done() else "draining"
+        return "running" if all(member.health.ever for member in self._members.values()) else "starting"
+
+    def _finish(self, end: _End) -> None:
+        if not self._end.done():
+            self._end.set_result(end)
+
+    def _on_signal(self, signum: int) -> None:
+        self._console.say(f"{signal.Signals(signum).name}: stopping")
+        self._finish(_End(code=0))
+
+    async def _drain_all(self) -> str:
+        results = await self._drainer.drain(list(self._members.values()))
+        for result in results:
+            self._console.say(f"drain: {result.describe()}")
+        return "\n".join(result.describe() for result in results)
+
+    async def _start_all(self) -> None:
+        """Start the processes one after the other, each when the one before is healthy."""
+        try:
+            if self._mps is not None:
+                await self._mps.start()
+                self._console.say("CUDA MPS is running")
+            for member in self._members.values():
+                if self._drain is not None:
+                    # What is not started needs no drain, and must not come up in the middle of one.
+                    return
+                self._start(member)
+                await member.became_healthy.wait()
+                self._console.say(f"{member.name} is healthy after {member.uptime:.1f} s")
+        except (SpawnError, MpsError) as error:
+            self._finish(_End(code=error.code if isinstance(error, SpawnError) else 1, message=str(error)))
+
+    def _start(self, member: Member) -> None:
+        child = spawn(
+            member.spec.command,
+            environment={**self._environment, **member.spec.environment},
+            prefix=f"[{member.name}] " if self._spec.group else "",
+            console=self._console,
+            reaper=self._reaper,
+        )
+        member.attach(child)
+        child.ended.add_done_callback(lambda ended: self._on_death(member, ended.result()))
+        self._console.say(f"{member.name} started as process {child.pid}")
+
+    def _on_death(self, member: Member, how: Exit) -> None:
+        member.detach()
+        self._finish(_End(code=how.shell_code, member=member, how=how))
+
+    async def _shut_down(self, end: _End) -> int:
+        """Say why, stop everything, and return the exit code."""
+        message = end.message
+        if end.member is not None and end.member.child is not None and end.how is not None:
+            uptime = end.member.uptime
+            last_line = await end.member.child.last_line()
+            message = describe_end(name=end.member.name, how=end.how, uptime=uptime, last_line=last_line)
+        self._explain(message)
+        killed = await self._stop_all()
+        if self._mps is not None:
+            await self._mps.stop()
+        for pid in await sweep(self._reaper):
+            self._console.say(f"process {pid} does not die even of SIGKILL (a hung driver call?)")
+        if not killed or message:
+            return end.code
+        self._explain(f"{', '.join(killed)}: killed, as still running {self._spec.stop_timeout:g} s after SIGTERM")
+        return 128 + signal.SIGKILL
+
+    async def _stop_all(self) -> list[str]:
+        running = [(member, member.child) for member in self._members.values() if member.child is not None]
+        for member, _ in running:
+            member.detach()
+        killed = await asyncio.gather(*(child.stop(grace=self._spec.stop_timeout) for _, child in running))
+        return [member.name for (member, _), late in zip(running, killed, strict=True) if late]
+
+    def _explain(self, message: str) -> None:
+        if not message:
+            return
+        self._console.say(message)
+        try:
+            write_message(self._spec.termination_log, message)
+        except OSError as error:
+            self._console.say(f"cannot write {self._spec.termination_log}: {error.strerror}")
