@@ -1,0 +1,153 @@
+"""Requests to the API server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import client as kubernetes_client
+from kubernetes.aio import config as kubernetes_config
+
+from epd_operator.cluster.errors import ClusterError, NotFoundError, UnavailableError, error_for
+from epd_operator.cluster.kinds import Kind
+
+PAGE_SIZE = 500
+REQUEST_TIMEOUT_SECONDS = 30.0
+MAX_CONNECTIONS = 16
+
+RequestObserver = Callable[[str, str, int], None]
+"""Called with verb, kind and HTTP status (0 = no answer) after every request."""
+
+
+def _ignore(_verb: str, _kind: str, _status: int) -> None:
+    """The observer that observes nothing."""
+
+
+@asynccontextmanager
+async def connect(*, on_request: RequestObserver = _ignore) -> AsyncIterator[Cluster]:
+    """A connection with the credentials of the pod, or of the kubeconfig outside a cluster."""
+    configuration = kubernetes_client.Configuration()
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        kubernetes_config.load_incluster_config(client_configuration=configuration)
+    else:
+        await kubernetes_config.load_kube_config(
+            config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
+        )
+    configuration.connection_pool_maxsize = MAX_CONNECTIONS
+    async with kubernetes_client.ApiClient(configuration) as api:
+        yield Cluster(api, on_request=on_request)
+
+
+class Cluster:
+    """Reads and writes objects as mappings. Never decodes into typed models: that costs 25 times as much."""
+
+    def __init__(self, api: kubernetes_client.ApiClient, *, on_request: RequestObserver = _ignore) -> None:
+        self._api = api
+        self._on_request = on_request
+
+    async def get(self, kind: Kind, *, namespace: str, name: str) -> dict[str, Any] | None:
+        """One object, or None where there is none."""
+        try:
+            return await self._call("GET", kind, path=kind.path(namespace=namespace, name=name))
+        except NotFoundError:
+            return None
+
+    async def list(self, kind: Kind, *, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
+        """All objects with the labels, read page by page."""
+        found: list[dict[str, Any]] = []
+        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            page = await self._call("LIST", kind, path=kind.path(namespace=namespace), query=query)
+            # Items of a list carry neither kind nor apiVersion.
+            found += [{**item, "kind": kind.kind, "apiVersion": kind.api_version} for item in page.get("items") or ()]
+            following = page.get("metadata", {}).get("continue")
+            if not following:
+                return found
+            query["continue"] = following
+
+    async def apply(
+        self, kind: Kind, *, body: Mapping[str, Any], field_manager: str, subresource: str | None = None
+    ) -> dict[str, Any]:
+        """Server-side apply: takes the fields of the body, releases those that an earlier body had."""
+        metadata = body["metadata"]
+        path = kind.path(namespace=metadata["namespace"], name=metadata["name"], subresource=subresource)
+        query = {"fieldManager": field_manager, "force": "true"}
+        return await self._call("APPLY", kind, path=path, query=query, body=body)
+
+    async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
+        """Delete this incarnation of the object; its dependents follow in the background. Absent is fine."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        try:
+            await self._call("DELETE", kind, path=kind.path(namespace=namespace, name=name), body=body)
+        except NotFoundError:
+            return
+
+    async def _call(
+        self,
+        verb: str,
+        kind: Kind,
+        *,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        request = f"{verb} {path}"
+        status = 0
+        try:
+            response = await self._send(verb, path=path, query=query, body=body)
+            status = response.status
+            text = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnavailableError(str(error) or type(error).__name__, request=request) from error
+        finally:
+            self._on_request(verb, kind.kind, status)
+        answer = _decode(text, request=request, status=status)
+        if status >= 300:
+            raise error_for(
+                str(answer.get("message") or f"HTTP status {status}"),
+                request=request,
+                status=status,
+                retry_after=_seconds(response.headers.get("Retry-After")),
+            )
+        return answer
+
+    async def _send(
+        self, verb: str, *, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
+    ) -> Any:
+        method = {"LIST": "GET", "APPLY": "PATCH"}.get(verb, verb)
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if verb == "APPLY":
+            headers["Content-Type"] = "application/apply-patch+yaml"
+        method, url, headers, _, _ = await self._api.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()) if query else [],
+            header_params=headers,
+            auth_settings=["BearerToken"],
+        )
+        return await self._api.call_api(
+            method, url, header_params=headers, body=body, _request_timeout=REQUEST_TIMEOUT_SECONDS
+        )
+
+
+def _decode(text: bytes, *, request: str, status: int) -> dict[str, Any]:
+    try:
+        answer = json.loads(text or b"{}")
+    except ValueError:
+        answer = {"message": text[:200].decode(errors="replace")}
+    if not isinstance(answer, dict):
+        raise ClusterError("the answer is not an object", request=request, status=status)
+    return answer
+
+
+def _seconds(header: str | None) -> float | None:
+    return float(header) if header is not None and header.isdigit() else None

@@ -1,0 +1,93 @@
+"""Carries out a plan: applies and deletes children, writes status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import RefusedError
+from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
+from epd_operator.cluster.observe import controller_uid
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.planner import Plan
+
+CHILD_MANAGER = "epd-operator"
+STATUS_MANAGER = "epd-operator-status"
+"""Names of field managers are part of the API: a change would orphan fields that were applied before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What could not be written, by child.
+
+    Attributes:
+        taken: an object of that name belongs to somebody else, described in words.
+        refused: the API server's answer.
+    """
+
+    taken: Mapping[ChildKey, str] = field(default_factory=dict)
+    refused: Mapping[ChildKey, str] = field(default_factory=dict)
+
+
+async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> Outcome:
+    """Write what differs. One child that cannot be written does not keep the others from being written.
+
+    Raises:
+        ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
+    """
+    taken: dict[ChildKey, str] = {}
+    refused: dict[ChildKey, str] = {}
+    for child in plan.apply:
+        key = ChildKey.of(child)
+        stranger = None if key in observation.children else await _stranger(cluster, child=child)
+        if stranger is not None:
+            taken[key] = stranger
+            continue
+        try:
+            await cluster.apply(kind_named(key.kind), body=child, field_manager=CHILD_MANAGER)
+        except RefusedError as error:
+            refused[key] = error.message
+    for key in plan.delete:
+        metadata = observation.children[key]["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            await cluster.delete(
+                kind_named(key.kind), namespace=metadata["namespace"], name=key.name, uid=metadata["uid"]
+            )
+    return Outcome(taken=taken, refused=refused)
+
+
+async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:
+    """Write the status if it differs from the one that was observed; say whether it was written."""
+    if status == observation.status:
+        return False
+    identity = observation.identity
+    body = {
+        "apiVersion": EPD_DEPLOYMENT.api_version,
+        "kind": EPD_DEPLOYMENT.kind,
+        # The uid keeps the status of a deleted object from being written to its namesake.
+        "metadata": {"name": identity.name, "namespace": identity.namespace, "uid": identity.uid},
+        "status": status,
+    }
+    await cluster.apply(EPD_DEPLOYMENT, body=body, field_manager=STATUS_MANAGER, subresource="status")
+    return True
+
+
+async def _stranger(cluster: Cluster, *, child: dict[str, Any]) -> str | None:
+    """Whose the object of this name is, or None where there is none. Forced apply would take it over."""
+    key = ChildKey.of(child)
+    live = await cluster.get(kind_named(key.kind), namespace=child["metadata"]["namespace"], name=key.name)
+    if live is None:
+        return None
+    ours = child["metadata"]["ownerReferences"][0]
+    owner = controller_uid(live)
+    if owner == ours["uid"]:
+        return None
+    for reference in live["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            earlier = (
+                " (an earlier object of this name, still being removed)" if reference["name"] == ours["name"] else ""
+            )
+            return f"{reference['kind']} {reference['name']}{earlier}"
+    return "somebody else (it has no controller)"

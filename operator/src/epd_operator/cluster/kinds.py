@@ -1,0 +1,47 @@
+"""The kinds that the operator deals with, and where the API server keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epd_operator.api.v1alpha1 import resource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of namespaced object."""
+
+    kind: str
+    api_version: str
+    plural: str
+
+    def path(self, *, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """URL path of the collection, of one object or of its subresource."""
+        root = "/api" if "/" not in self.api_version else "/apis"
+        parts = [root, self.api_version]
+        if namespace is not None:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part is not None]
+        return "/".join(parts)
+
+
+EPD_DEPLOYMENT = Kind(kind=resource.KIND, api_version=resource.API_VERSION, plural=resource.PLURAL)
+DEPLOYMENT = Kind(kind="Deployment", api_version="apps/v1", plural="deployments")
+SERVICE = Kind(kind="Service", api_version="v1", plural="services")
+SERVICE_ACCOUNT = Kind(kind="ServiceAccount", api_version="v1", plural="serviceaccounts")
+ROLE_BINDING = Kind(kind="RoleBinding", api_version="rbac.authorization.k8s.io/v1", plural="rolebindings")
+POD = Kind(kind="Pod", api_version="v1", plural="pods")
+
+CHILD_KINDS = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING)
+"""Kinds of objects that the operator makes."""
+
+_BY_NAME = {kind.kind: kind for kind in (*CHILD_KINDS, EPD_DEPLOYMENT, POD)}
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of that name.
+
+    Raises:
+        KeyError: the operator does not deal with it.
+    """
+    return _BY_NAME[name]

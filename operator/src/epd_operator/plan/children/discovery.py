@@ -1,0 +1,36 @@
+"""What the pods may do at the API server: find each other, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epd_operator.plan.identity import Identity
+
+DISCOVERY_CLUSTER_ROLE = "epd-worker-discovery"
+"""Comes with the chart. Bound by name, so that the operator needs no right of its own on what the role grants."""
+
+
+def service_account(*, identity: Identity) -> dict[str, Any]:
+    """The identity of the pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": identity.metadata(identity.account_name),
+    }
+
+
+def role_binding(*, identity: Identity) -> dict[str, Any]:
+    """Lets the pods use Dynamo's discovery in their own namespace."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": identity.metadata(identity.account_name),
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": DISCOVERY_CLUSTER_ROLE,
+        },
+        "subjects": [
+            {"kind": "ServiceAccount", "name": identity.account_name, "namespace": identity.namespace},
+        ],
+    }

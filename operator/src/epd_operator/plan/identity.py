@@ -1,0 +1,93 @@
+"""Who an EPDDeployment is, and the names and labels that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from epd_operator.api.v1alpha1.resource import API_VERSION, KIND
+
+MANAGED_BY = "epd-operator"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+DEPLOYMENT_LABEL = "epd.dev/deployment"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+DISCOVERY_LABELS = {
+    "nvidia.com/dynamo-discovery-backend": "kubernetes",
+    "nvidia.com/dynamo-discovery-enabled": "true",
+}
+"""Dynamo's container-mode discovery watches pods with both labels."""
+
+
+class StageName(StrEnum):
+    """The stages, in the order in which requests meet them."""
+
+    FRONTEND = "frontend"
+    WORKER = "worker"
+    GROUP = "group"
+    ENCODER = "encoder"
+    PD = "pd"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Name, namespace and incarnation of one EPDDeployment."""
+
+    name: str
+    namespace: str
+    uid: str
+
+    @property
+    def dynamo_namespace(self) -> str:
+        """Namespace inside Dynamo: frontends and workers of one deployment see each other and nobody else."""
+        return f"{self.namespace}-{self.name}"
+
+    @property
+    def service_name(self) -> str:
+        """Name of the Service in front of the frontends."""
+        return self.name
+
+    @property
+    def account_name(self) -> str:
+        """Name of the pods' ServiceAccount and of its RoleBinding."""
+        return f"{self.name}-discovery"
+
+    def child_name(self, stage: StageName) -> str:
+        """Name of a stage's Deployment."""
+        return f"{self.name}-{stage}"
+
+    def selector(self, stage: StageName) -> dict[str, str]:
+        """Labels that select a stage's pods; they never change during the life of the object."""
+        return {DEPLOYMENT_LABEL: self.name, COMPONENT_LABEL: stage}
+
+    def labels(self, stage: StageName | None = None) -> dict[str, str]:
+        """Labels of a child, and of the pods of a stage."""
+        labels = {
+            "app.kubernetes.io/name": "epd",
+            "app.kubernetes.io/instance": self.name,
+            MANAGED_BY_LABEL: MANAGED_BY,
+            DEPLOYMENT_LABEL: self.name,
+        }
+        if stage is not None:
+            labels[COMPONENT_LABEL] = stage
+        return labels
+
+    @property
+    def owner_reference(self) -> dict[str, object]:
+        """Makes the garbage collector remove children with their owner, with the operator up or down."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+    def metadata(self, name: str, stage: StageName | None = None) -> dict[str, object]:
+        """Metadata of a child."""
+        return {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": self.labels(stage),
+            "ownerReferences": [self.owner_reference],
+        }

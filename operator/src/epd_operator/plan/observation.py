@@ -1,0 +1,53 @@
+"""What the cluster layer saw, in the form in which the planner reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from epd_operator.plan.identity import COMPONENT_LABEL, Identity
+
+KubernetesObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class ChildKey:
+    """Kind and name of a child in the namespace of its owner."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def of(cls, child: KubernetesObject) -> ChildKey:
+        """The key of an object."""
+        return cls(kind=child["kind"], name=child["metadata"]["name"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """One EPDDeployment with everything that belongs to it, at one moment.
+
+    Attributes:
+        identity: name, namespace and incarnation.
+        generation: generation of the spec.
+        status: the status that the object carries now.
+        children: objects controlled by this incarnation, by key.
+        pods: pods with the deployment's label.
+        taken: children that cannot be applied since an object of that name belongs to somebody else, with the owner
+            in words.
+        refused: children that the API server refused, with its words.
+    """
+
+    identity: Identity
+    generation: int
+    status: KubernetesObject = field(default_factory=dict)
+    children: Mapping[ChildKey, KubernetesObject] = field(default_factory=dict)
+    pods: tuple[KubernetesObject, ...] = ()
+    taken: Mapping[ChildKey, str] = field(default_factory=dict)
+    refused: Mapping[ChildKey, str] = field(default_factory=dict)
+
+    def pods_of(self, stage: str) -> list[KubernetesObject]:
+        """Pods of one stage, by name."""
+        mine = [pod for pod in self.pods if pod["metadata"].get("labels", {}).get(COMPONENT_LABEL) == stage]
+        return sorted(mine, key=lambda pod: str(pod["metadata"]["name"]))

@@ -1,0 +1,24 @@
+"""Start order: which stages may be created now."""
+
+from __future__ import annotations
+
+from epd_operator.plan.identity import StageName
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.stages import StagePlan
+
+
+def startable(stages: list[StagePlan], *, observation: Observation) -> list[StagePlan]:
+    """Stages that may exist now.
+
+    A PD process blocks at its start until one encoder is discovered, so PD pods are created after the first encoder
+    is ready. A PD stage that exists is never taken away again: text requests must go on when encoders are lost.
+    """
+    return [stage for stage in stages if stage.name is not StageName.PD or _pd_may_exist(observation)]
+
+
+def _pd_may_exist(observation: Observation) -> bool:
+    identity = observation.identity
+    if ChildKey("Deployment", identity.child_name(StageName.PD)) in observation.children:
+        return True
+    encoder = observation.children.get(ChildKey("Deployment", identity.child_name(StageName.ENCODER)), {})
+    return int(encoder.get("status", {}).get("readyReplicas") or 0) >= 1

@@ -1,0 +1,198 @@
+"""Pods: what every stage's pods have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from epd_operator.api.v1alpha1.common import PodTemplate, ResourceRequirements
+from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.pools import Pool
+from epd_operator.plan.identity import DISCOVERY_LABELS, Identity, StageName
+from epd_operator.plan.process import CACHE_FOLDER
+
+CONTROL_PORT = 9400
+"""Port of the launcher, which answers probes and starts the drain."""
+DRAIN_SETTLE_SECONDS = 6
+"""Two missed readiness probes and Dynamo's discovery debounce: after that no new request arrives."""
+SHUTDOWN_SECONDS = 30
+"""What a drained process gets between SIGTERM and SIGKILL."""
+PROBE_PERIOD_SECONDS = 2
+WORKER_USER = 1000
+
+_DRAIN = ["python3", "-m", "epd_worker", "drain", "--control-port", str(CONTROL_PORT)]
+_RDMA_CAPABILITIES = ["IPC_LOCK"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where a pod runs and which devices it owns."""
+
+    pool: Pool | None = None
+    gpus: int = 0
+    shared_memory: str | None = None
+
+    def device_limits(self, *, rdma_resource: str | None) -> dict[str, str]:
+        """Extended resources of the container that owns the devices."""
+        if self.pool is None or self.gpus == 0:
+            return {}
+        limits = {self.pool.gpu.resource_name: str(self.gpus)}
+        if rdma_resource is not None:
+            limits[rdma_resource] = str(self.gpus)
+        return limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerPlan:
+    """A container before the parts that all containers share are added."""
+
+    name: str
+    command: list[str]
+    env: list[dict[str, object]] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
+    owns_devices: bool = False
+    resources: ResourceRequirements | None = None
+
+
+class PodBuilder:
+    """Builds the pod template of one stage."""
+
+    def __init__(
+        self,
+        spec: EPDDeploymentSpec,
+        *,
+        identity: Identity,
+        stage: StageName,
+        placement: Placement,
+        template: PodTemplate | None,
+    ) -> None:
+        self._spec = spec
+        self._identity = identity
+        self._stage = stage
+        self._placement = placement
+        self._templates = [t for t in (spec.pod_template, template) if t is not None]
+
+    def build(self, containers: list[ContainerPlan]) -> dict[str, Any]:
+        """The template: metadata and spec."""
+        metadata: dict[str, Any] = {
+            "labels": {**self._merged("labels"), **self._identity.labels(self._stage), **DISCOVERY_LABELS}
+        }
+        annotations = self._merged("annotations")
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"metadata": metadata, "spec": self._pod_spec(containers)}
+
+    def _pod_spec(self, containers: list[ContainerPlan]) -> dict[str, Any]:
+        spec: dict[str, Any] = {
+            "serviceAccountName": self._identity.account_name,
+            "terminationGracePeriodSeconds": self._spec.drain.timeout_seconds + SHUTDOWN_SECONDS,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": WORKER_USER,
+                "fsGroup": WORKER_USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [self._container(container) for container in containers],
+            "volumes": self._volumes(),
+        }
+        spec.update(self._scheduling())
+        if self._spec.runtime.image_pull_secrets:
+            spec["imagePullSecrets"] = [{"name": s.name} for s in self._spec.runtime.image_pull_secrets]
+        for name in ("affinity", "priority_class_name", "runtime_class_name"):
+            value = self._last(name)
+            if value is not None:
+                spec[_camel(name)] = value
+        return spec
+
+    def _scheduling(self) -> dict[str, Any]:
+        pool = self._placement.pool
+        if pool is None:
+            return {}
+        selector = dict(pool.node_selector or {})
+        if pool.gpu.product is not None:
+            selector["nvidia.com/gpu.product"] = pool.gpu.product
+        if pool.gpu.architecture is not None:
+            selector["kubernetes.io/arch"] = pool.gpu.architecture
+        scheduling: dict[str, Any] = {"nodeSelector": selector} if selector else {}
+        if pool.tolerations:
+            scheduling["tolerations"] = [
+                t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in pool.tolerations
+            ]
+        return scheduling
+
+    def _container(self, plan: ContainerPlan) -> dict[str, Any]:
+        """One container: the launcher answers its probes and drains it before SIGTERM."""
+        ready = {"httpGet": {"path": f"/ready/{plan.name}", "port": CONTROL_PORT}}
+        probe = {"periodSeconds": PROBE_PERIOD_SECONDS, "timeoutSeconds": 3}
+        capabilities: dict[str, Any] = {"drop": ["ALL"]}
+        if plan.owns_devices and self._spec.transfer.rdma_resource is not None:
+            # Pinned memory for RDMA registrations exceeds the default limit of locked memory.
+            capabilities["add"] = _RDMA_CAPABILITIES
+        container: dict[str, Any] = {
+            "name": plan.name,
+            "image": self._last("image") or self._spec.runtime.image,
+            "imagePullPolicy": self._spec.runtime.image_pull_policy,
+            "command": plan.command,
+            "env": plan.env,
+            "resources": self._resources(plan),
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
+            "readinessProbe": {**ready, **probe, "failureThreshold": 2},
+            "lifecycle": {"preStop": {"exec": {"command": _DRAIN}}},
+            "volumeMounts": self._volume_mounts(),
+        }
+        if plan.ports:
+            container["ports"] = [
+                {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in plan.ports.items()
+            ]
+        if self._stage is not StageName.FRONTEND:
+            # A frontend has nothing to load: it waits for workers, however long those take.
+            failures = max(1, self._spec.runtime.startup_timeout_seconds // PROBE_PERIOD_SECONDS)
+            container["startupProbe"] = {**ready, **probe, "failureThreshold": failures}
+        if CONTROL_PORT in plan.ports.values():
+            container["livenessProbe"] = {
+                "httpGet": {"path": "/live", "port": CONTROL_PORT},
+                "periodSeconds": 10,
+                "timeoutSeconds": 5,
+                "failureThreshold": 6,
+            }
+        return container
+
+    def _resources(self, plan: ContainerPlan) -> dict[str, Any]:
+        resources: dict[str, Any] = {}
+        if plan.resources is not None:
+            resources = plan.resources.model_dump(by_alias=True, exclude_none=True, mode="json")
+        if plan.owns_devices:
+            devices = self._placement.device_limits(rdma_resource=self._spec.transfer.rdma_resource)
+            if devices:
+                resources["limits"] = {**resources.get("limits", {}), **devices}
+        return resources
+
+    def _volumes(self) -> list[dict[str, Any]]:
+        volumes: list[dict[str, Any]] = [{"name": "epd-cache", "emptyDir": {}}]
+        if self._placement.shared_memory is not None:
+            memory = {"medium": "Memory", "sizeLimit": self._placement.shared_memory}
+            volumes.append({"name": "epd-shm", "emptyDir": memory})
+        if self._spec.model.storage is not None:
+            claim = {"claimName": self._spec.model.storage.claim_name, "readOnly": True}
+            volumes.append({"name": "epd-model", "persistentVolumeClaim": claim})
+        return volumes + [volume for template in self._templates for volume in template.volumes or ()]
+
+    def _volume_mounts(self) -> list[dict[str, Any]]:
+        mounts: list[dict[str, Any]] = [{"name": "epd-cache", "mountPath": CACHE_FOLDER}]
+        if self._placement.shared_memory is not None:
+            mounts.append({"name": "epd-shm", "mountPath": "/dev/shm"})  # noqa: S108
+        if self._spec.model.storage is not None:
+            mounts.append({"name": "epd-model", "mountPath": self._spec.model.storage.mount_path, "readOnly": True})
+        return mounts + [mount for template in self._templates for mount in template.volume_mounts or ()]
+
+    def _merged(self, name: str) -> dict[str, str]:
+        return {key: value for template in self._templates for key, value in (getattr(template, name) or {}).items()}
+
+    def _last(self, name: str) -> Any:
+        values = [getattr(template, name) for template in self._templates]
+        return next((value for value in reversed(values) if value is not None), None)
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)

@@ -1,0 +1,92 @@
+"""Why a pod is not ready, in Kubernetes' own words and in those of the process that ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from epd_operator.api.v1alpha1.conditions import Reason
+from epd_operator.plan.observation import KubernetesObject
+
+MAX_WORDS = 512
+"""Longest text that is taken over from a pod, in characters: pods may be hostile."""
+
+_IMAGE_REASONS = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+_SEVERITY = (
+    Reason.IMAGE_PULL_FAILED,
+    Reason.CONTAINER_CONFIG_INVALID,
+    Reason.CRASH_LOOPING,
+    Reason.CONTAINER_RESTARTED,
+    Reason.UNSCHEDULABLE,
+    Reason.PODS_STARTING,
+)
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*": (ErrImagePull: )?')
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why something is not ready."""
+
+    reason: Reason
+    message: str
+
+
+def worst(problems: list[Problem]) -> Problem | None:
+    """The problem that a person should read first; of equal ones the first."""
+    return min(problems, key=lambda p: _SEVERITY.index(p.reason), default=None)
+
+
+def problem_of(pod: KubernetesObject) -> Problem | None:
+    """Why the pod is not ready, or None if it is ready or leaving."""
+    if pod["metadata"].get("deletionTimestamp") or is_ready(pod):
+        return None
+    name = str(pod["metadata"]["name"])
+    status = pod.get("status", {})
+    for condition in status.get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return Problem(Reason.UNSCHEDULABLE, f"pod {name}: {words(condition.get('message'))}")
+    containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    found = [p for c in containers if not c.get("ready") and (p := _container_problem(name, c)) is not None]
+    return worst(found) or Problem(Reason.PODS_STARTING, f"pod {name} is starting")
+
+
+def is_ready(pod: KubernetesObject) -> bool:
+    """Whether the pod's condition Ready holds."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def words(text: Any) -> str:
+    """Text from a pod, on one line and of bounded length."""
+    clean = _CONTROL_CHARACTERS.sub(" ", str(text or "")).strip()
+    return clean if len(clean) <= MAX_WORDS else clean[: MAX_WORDS - 1] + "…"
+
+
+def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
+    where = f"pod {pod}, container {container.get('name')}"
+    waiting = container.get("state", {}).get("waiting") or {}
+    reason = waiting.get("reason")
+    if reason in _IMAGE_REASONS:
+        # The kubelet alternates between two texts while it backs off; only the cause is kept, so that status rests.
+        cause = words(_BACK_OFF.sub("", str(waiting.get("message") or reason)))
+        return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {container.get('image')!r} cannot be pulled: {cause}")
+    if reason in _CONFIG_REASONS:
+        return Problem(Reason.CONTAINER_CONFIG_INVALID, f"{where}: {words(waiting.get('message') or reason)}")
+    ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
+    if ended:
+        looping = reason == "CrashLoopBackOff"
+        return Problem(
+            Reason.CRASH_LOOPING if looping else Reason.CONTAINER_RESTARTED,
+            f"{where}: {_ending(ended)}; {'it keeps ending and is' if looping else 'it is being'} restarted",
+        )
+    return None
+
+
+def _ending(terminated: dict[str, Any]) -> str:
+    code, reason = terminated.get("exitCode"), terminated.get("reason")
+    how = f"ended with exit code {code}" + (f" ({reason})" if reason not in (None, "Error", "Completed") else "")
+    said = words(terminated.get("message"))
+    return f"{how}: {said}" if said else how

@@ -1,0 +1,32 @@
+"""Kubernetes quantities: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_UNITS = {
+    "m": Decimal("0.001"),
+    "": Decimal(1),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
+}
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)")
+
+
+def parse(quantity: str) -> Decimal | None:
+    """The value in base units (bytes, cores), or None where the text is no plain quantity."""
+    match = _QUANTITY.fullmatch(quantity)
+    return Decimal(match[1]) * _UNITS[match[2]] if match else None
+
+
+def to_bytes(quantity: str) -> int:
+    """Whole bytes of an amount of memory.
+
+    Raises:
+        ValueError: the text is no quantity.
+    """
+    value = parse(quantity)
+    if value is None:
+        raise ValueError(f"{quantity!r} is not a quantity such as 4Gi")
+    return int(value)

@@ -1,0 +1,92 @@
+"""The state of each stage, from its Deployment and pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epd_operator.api.v1alpha1.conditions import Reason
+from epd_operator.api.v1alpha1.status import StageStatus
+from epd_operator.plan.identity import StageName
+from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+from epd_operator.plan.planner import Plan
+from epd_operator.plan.pods import Problem, problem_of, words, worst
+from epd_operator.plan.stages import StagePlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageState:
+    """What a stage has and what keeps it from being ready."""
+
+    plan: StagePlan
+    ready: int
+    updated: int
+    surplus: int
+    problem: Problem | None
+
+    @property
+    def is_ready(self) -> bool:
+        """All pods are ready and of the current template, and none is too many."""
+        return self.problem is None
+
+    def to_status(self) -> StageStatus:
+        """The stage as status shows it."""
+        return StageStatus(
+            name=self.plan.name,
+            pool=self.plan.pool,
+            desired=self.plan.replicas,
+            ready=self.ready,
+            updated=self.updated,
+            reason=self.problem.reason if self.problem else None,
+            message=self.problem.message if self.problem else None,
+        )
+
+
+def stage_states(plan: Plan, *, observation: Observation) -> list[StageState]:
+    """States of all stages of the topology."""
+    to_apply = {ChildKey.of(child) for child in plan.apply}
+    startable = {ChildKey.of(child) for child in plan.children}
+    states = []
+    for stage in plan.stages:
+        key = ChildKey("Deployment", observation.identity.child_name(stage.name))
+        if key not in startable:
+            problem = Problem(
+                Reason.WAITING_FOR_ENCODER, f"{stage.name} pods are created when the first encoder is ready"
+            )
+            states.append(StageState(plan=stage, ready=0, updated=0, surplus=0, problem=problem))
+            continue
+        live = observation.children.get(key, {})
+        states.append(_state(stage, live=live, outdated=key in to_apply, observation=observation))
+    return states
+
+
+def _state(stage: StagePlan, *, live: KubernetesObject, outdated: bool, observation: Observation) -> StageState:
+    status = live.get("status", {})
+    seen = status.get("observedGeneration", 0) >= live.get("metadata", {}).get("generation", 1)
+    ready = int(status.get("readyReplicas") or 0)
+    updated = 0 if outdated or not seen else int(status.get("updatedReplicas") or 0)
+    surplus = max(0, int(status.get("replicas") or 0) - stage.replicas)
+    partial = StageState(plan=stage, ready=ready, updated=updated, surplus=surplus, problem=None)
+    problem = _refusal(stage.name, live) or _pod_problem(partial, observation=observation)
+    return StageState(plan=stage, ready=ready, updated=updated, surplus=surplus, problem=problem)
+
+
+def _refusal(stage: StageName, live: KubernetesObject) -> Problem | None:
+    """Pods that the API server refuses to create: quota, pod security, admission."""
+    for condition in live.get("status", {}).get("conditions", ()):
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            return Problem(Reason.PODS_REFUSED, f"{stage} pods: {words(condition.get('message'))}")
+    return None
+
+
+def _pod_problem(state: StageState, *, observation: Observation) -> Problem | None:
+    wanted = state.plan.replicas
+    if state.ready >= wanted and state.updated >= wanted and not state.surplus:
+        return None
+    found = worst([p for pod in observation.pods_of(state.plan.name) if (p := problem_of(pod)) is not None])
+    if found is not None and found.reason is not Reason.PODS_STARTING:
+        return found
+    if state.ready < wanted and state.updated >= wanted:
+        return found or Problem(Reason.PODS_STARTING, f"{wanted - state.ready} of {wanted} pods are starting")
+    if state.updated < wanted:
+        return Problem(Reason.ROLLING_OUT, f"{state.updated} of {wanted} pods have the current template")
+    return Problem(Reason.SCALING_DOWN, f"{state.surplus} pods are being drained")

@@ -1,0 +1,127 @@
+"""Status and conditions, rebuilt from observation at every pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
+from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.status import Condition, ConditionStatus, EPDDeploymentStatus
+from epd_operator.plan.children.endpoint import url
+from epd_operator.plan.observation import KubernetesObject, Observation
+from epd_operator.plan.planner import Plan
+from epd_operator.plan.pods import Problem, words
+from epd_operator.plan.stage_status import StageState, stage_states
+
+
+def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str) -> dict[str, Any]:
+    """Status of an object whose spec could be planned.
+
+    Args:
+        spec: the spec.
+        plan: this pass's plan.
+        observation: what this pass saw.
+        now: the time, in RFC 3339, for conditions that change.
+    """
+    states = stage_states(plan, observation=observation)
+    stalled = _conflict(observation)
+    status = EPDDeploymentStatus(
+        observed_generation=observation.generation,
+        topology=spec.topology,
+        endpoint=url(spec, identity=observation.identity),
+        summary=", ".join(f"{s.plan.name} {s.ready}/{s.plan.replicas}" for s in states),
+        stages=[state.to_status() for state in states],
+        conditions=_conditions(states, stalled=stalled, leftovers=len(plan.delete), observation=observation, now=now),
+    )
+    return status.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def status_of_invalid(message: str, *, observation: Observation, now: str) -> dict[str, Any]:
+    """Status of an object whose spec cannot be planned; what runs is left alone and stays in status."""
+    problem = Problem(Reason.SPEC_INVALID, message)
+    kept = {k: v for k, v in observation.status.items() if k not in ("conditions", "observedGeneration")}
+    conditions = [
+        _condition(ConditionType.READY, problem, holds=False, observation=observation, now=now),
+        _condition(ConditionType.RECONCILING, problem, holds=False, observation=observation, now=now),
+        _condition(ConditionType.STALLED, problem, holds=True, observation=observation, now=now),
+    ]
+    return {
+        **kept,
+        "observedGeneration": observation.generation,
+        "conditions": [c.model_dump(by_alias=True, exclude_none=True, mode="json") for c in conditions],
+    }
+
+
+def _conflict(observation: Observation) -> Problem | None:
+    for key, owner in sorted(observation.taken.items()):
+        return Problem(
+            Reason.NAME_TAKEN,
+            f"{key.kind} {key.name} belongs to {owner}: delete or rename it, or give this EPDDeployment another name",
+        )
+    for key, answer in sorted(observation.refused.items()):
+        return Problem(Reason.CHILD_REFUSED, f"{key.kind} {key.name} was refused: {words(answer)}")
+    return None
+
+
+def _conditions(
+    states: list[StageState], *, stalled: Problem | None, leftovers: int, observation: Observation, now: str
+) -> list[Condition]:
+    unready = stalled or _first_problem(states)
+    if unready is None and leftovers:
+        unready = Problem(Reason.SCALING_DOWN, f"{leftovers} objects of an earlier topology are being removed")
+    silent = next((s for s in states if s.ready == 0), None)
+    available = (
+        Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
+        if silent is None
+        else Problem(Reason.NO_READY_PODS, f"stage {silent.plan.name} has no ready pod")
+    )
+    settled = Problem(Reason.SETTLED, "nothing is left to do")
+
+    def condition(kind: ConditionType, problem: Problem, *, holds: bool) -> Condition:
+        return _condition(kind, problem, holds=holds, observation=observation, now=now)
+
+    return [
+        condition(
+            ConditionType.READY,
+            unready or Problem(Reason.ALL_STAGES_READY, "all stages are ready"),
+            holds=unready is None,
+        ),
+        condition(ConditionType.AVAILABLE, available, holds=silent is None),
+        condition(ConditionType.RECONCILING, unready or settled, holds=unready is not None and stalled is None),
+        condition(ConditionType.STALLED, stalled or settled, holds=stalled is not None),
+    ]
+
+
+def _first_problem(states: list[StageState]) -> Problem | None:
+    """The problem of the stage that the others wait for; frontends wait for all others."""
+    last_resort: Problem | None = None
+    for state in states:
+        if state.problem is None:
+            continue
+        described = Problem(
+            state.problem.reason, f"{state.plan.name} {state.ready}/{state.plan.replicas}: {state.problem.message}"
+        )
+        if state.problem.reason not in (Reason.PODS_STARTING, Reason.WAITING_FOR_ENCODER):
+            return described
+        if last_resort is None or state.problem.reason is Reason.PODS_STARTING:
+            last_resort = described
+    return last_resort
+
+
+def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observation: Observation, now: str) -> Condition:
+    """A condition whose transition time moves only when its status does."""
+    status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    before = _previous(observation.status, kind)
+    since = before.get("lastTransitionTime") if before.get("status") == status else None
+    return Condition(
+        type=kind,
+        status=status,
+        observed_generation=observation.generation,
+        last_transition_time=since or now,
+        reason=problem.reason,
+        message=problem.message,
+    )
+
+
+def _previous(status: KubernetesObject, kind: ConditionType) -> KubernetesObject:
+    return next((c for c in status.get("conditions", ()) if c.get("type") == kind), {})
