@@ -32,9 +32,9 @@ async def connect(*, on_request: RequestObserver = _ignore) -> AsyncIterator[Clu
     """A connection with the credentials of the pod, or of the kubeconfig outside a cluster."""
     configuration = kubernetes_client.Configuration()
     if "KUBERNETES_SERVICE_HOST" in os.environ:
-        kubernetes_config.load_incluster_config(client_configuration=configuration)
+        kubernetes_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     else:
-        await kubernetes_config.load_kube_config(
+        await kubernetes_config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
         )
     configuration.connection_pool_maxsize = MAX_CONNECTIONS

@@ -9,8 +9,7 @@ from typing import Any
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
-from epd_operator.cluster.observe import controller_uid
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
 
 CHILD_MANAGER = "epd-operator"
@@ -23,11 +22,11 @@ class Outcome:
     """What could not be written, by child.
 
     Attributes:
-        taken: an object of that name belongs to somebody else, described in words.
+        taken: who else has an object of that name.
         refused: the API server's answer.
     """
 
-    taken: Mapping[ChildKey, str] = field(default_factory=dict)
+    taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
 
 
@@ -37,7 +36,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     Raises:
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
-    taken: dict[ChildKey, str] = {}
+    taken: dict[ChildKey, Holder] = {}
     refused: dict[ChildKey, str] = {}
     for child in plan.apply:
         key = ChildKey.of(child)
@@ -74,20 +73,17 @@ async def write_status(cluster: Cluster, *, observation: Observation, status: di
     return True
 
 
-async def _stranger(cluster: Cluster, *, child: dict[str, Any]) -> str | None:
-    """Whose the object of this name is, or None where there is none. Forced apply would take it over."""
+async def _stranger(cluster: Cluster, *, child: dict[str, Any]) -> Holder | None:
+    """Who has the object of this name, or None where it is free or ours. Forced apply would take it over."""
     key = ChildKey.of(child)
     live = await cluster.get(kind_named(key.kind), namespace=child["metadata"]["namespace"], name=key.name)
     if live is None:
         return None
     ours = child["metadata"]["ownerReferences"][0]
-    owner = controller_uid(live)
-    if owner == ours["uid"]:
-        return None
-    for reference in live["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            earlier = (
-                " (an earlier object of this name, still being removed)" if reference["name"] == ours["name"] else ""
-            )
-            return f"{reference['kind']} {reference['name']}{earlier}"
-    return "somebody else (it has no controller)"
+    for owner in live["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            if owner["uid"] == ours["uid"]:
+                return None
+            namesake = owner["kind"] == ours["kind"] and owner["name"] == ours["name"]
+            return Holder(description=f"{owner['kind']} {owner['name']}", leaving=namesake)
+    return Holder(description="somebody else (it has no controller)")

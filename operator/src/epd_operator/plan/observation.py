@@ -25,6 +25,19 @@ class ChildKey:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Who has the name that a child should get.
+
+    Attributes:
+        description: the owner, in words.
+        leaving: it is a child of an earlier object of the same name and will be removed by itself.
+    """
+
+    description: str
+    leaving: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One EPDDeployment with everything that belongs to it, at one moment.
 
@@ -34,8 +47,7 @@ class Observation:
         status: the status that the object carries now.
         children: objects controlled by this incarnation, by key.
         pods: pods with the deployment's label.
-        taken: children that cannot be applied since an object of that name belongs to somebody else, with the owner
-            in words.
+        taken: children that cannot be applied since an object of that name belongs to somebody else.
         refused: children that the API server refused, with its words.
     """
 
@@ -44,7 +56,7 @@ class Observation:
     status: KubernetesObject = field(default_factory=dict)
     children: Mapping[ChildKey, KubernetesObject] = field(default_factory=dict)
     pods: tuple[KubernetesObject, ...] = ()
-    taken: Mapping[ChildKey, str] = field(default_factory=dict)
+    taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
 
     def pods_of(self, stage: str) -> list[KubernetesObject]:

@@ -53,20 +53,33 @@ def status_of_invalid(message: str, *, observation: Observation, now: str) -> di
 
 
 def _conflict(observation: Observation) -> Problem | None:
-    for key, owner in sorted(observation.taken.items()):
+    """What keeps children from being written and does not heal by itself."""
+    strangers = [(key, holder) for key, holder in sorted(observation.taken.items()) if not holder.leaving]
+    if strangers:
+        key, holder = strangers[0]
         return Problem(
             Reason.NAME_TAKEN,
-            f"{key.kind} {key.name} belongs to {owner}: delete or rename it, or give this EPDDeployment another name",
+            f"{key.kind} {key.name} belongs to {holder.description}: delete or rename it, or give this EPDDeployment "
+            "another name",
         )
-    for key, answer in sorted(observation.refused.items()):
+    if observation.refused:
+        key, answer = min(observation.refused.items())
         return Problem(Reason.CHILD_REFUSED, f"{key.kind} {key.name} was refused: {words(answer)}")
     return None
+
+
+def _waiting_for_removal(observation: Observation) -> Problem | None:
+    leaving = sorted(key for key, holder in observation.taken.items() if holder.leaving)
+    if not leaving:
+        return None
+    names = ", ".join(f"{key.kind} {key.name}" for key in leaving)
+    return Problem(Reason.WAITING_FOR_REMOVAL, f"{names} of an earlier object of this name must be removed first")
 
 
 def _conditions(
     states: list[StageState], *, stalled: Problem | None, leftovers: int, observation: Observation, now: str
 ) -> list[Condition]:
-    unready = stalled or _first_problem(states)
+    unready = stalled or _waiting_for_removal(observation) or _first_problem(states)
     if unready is None and leftovers:
         unready = Problem(Reason.SCALING_DOWN, f"{leftovers} objects of an earlier topology are being removed")
     silent = next((s for s in states if s.ready == 0), None)

@@ -1,0 +1,63 @@
+"""kopf registrations. Every event only adds a key to the queue, so kopf writes nothing to any object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import kopf
+
+from epd_operator.api.v1alpha1.resource import GROUP, KIND, PLURAL, VERSION
+from epd_operator.cluster.kinds import CHILD_KINDS, POD
+from epd_operator.plan.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from epd_operator.runtime.reconciler import Key
+from epd_operator.runtime.workqueue import WorkQueue
+
+
+def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
+    """Watch EPDDeployments and everything that the operator makes."""
+
+    async def on_primary(*, namespace: str | None, name: str, **_: Any) -> None:
+        if namespace is not None:
+            queue.add(Key(namespace, name))
+
+    async def on_child(*, body: Mapping[str, Any], **_: Any) -> None:
+        key = key_of_child(body)
+        if key is not None:
+            queue.add(key)
+
+    kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)(on_primary)
+    for kind in (*CHILD_KINDS, POD):
+        group, _, version = kind.api_version.rpartition("/")
+        kopf.on.event(group, version, kind.plural, registry=registry)(on_child)
+
+
+def key_of_child(child: Mapping[str, Any]) -> Key | None:
+    """Whose child an object is: by its controller, else by label."""
+    metadata = child["metadata"]
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("kind") == KIND:
+            return Key(metadata["namespace"], owner["name"])
+    name = (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
+    return Key(metadata["namespace"], name) if name else None
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Settings of kopf; see docs/architecture.md for the reasons."""
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    # Kinds are known in advance; scanning would need rights on CustomResourceDefinitions and namespaces.
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = 600
+    settings.watching.client_timeout = 660
+    settings.watching.connect_timeout = 30
+    settings.watching.reconnect_backoff = 1
+    settings.watching.chunk_size = 500
+    for kind in (*CHILD_KINDS, POD):
+        # Objects of strangers never reach this process.
+        settings.watching.label_selectors[kind.plural] = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 10
+    settings.execution.max_workers = 1
+    settings.persistence.finalizer = "epd.dev/unused"
+    settings.process.ultimate_exiting_timeout = 10

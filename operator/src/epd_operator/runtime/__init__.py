@@ -1,0 +1,1 @@
+"""What keeps the operator going: the queue of keys, the workers, metrics and health."""

@@ -1,0 +1,94 @@
+"""Puts the parts together and runs them in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import kopf
+import uvloop
+from prometheus_client import start_http_server
+
+from epd_operator import handlers
+from epd_operator.cluster.client import connect
+from epd_operator.runtime.logs import configure_logging
+from epd_operator.runtime.metrics import Metrics
+from epd_operator.runtime.reconciler import Key, Reconciler
+from epd_operator.runtime.workers import Workers, resync
+from epd_operator.runtime.workqueue import WorkQueue
+
+STUCK_SECONDS = 300.0
+"""A key that has been due for so long means that no worker comes back: restart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Command-line options; an empty tuple of namespaces means all."""
+
+    namespaces: tuple[str, ...] = ()
+    workers: int = 4
+    metrics_port: int = 8080
+    health_port: int = 8081
+    log_level: str = "INFO"
+
+
+def run(options: Options, *, jitter: Callable[[], float]) -> None:
+    """Run until a signal arrives."""
+    configure_logging(options.log_level)
+    metrics = Metrics()
+    start_http_server(options.metrics_port, registry=metrics.registry)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_operate(options, metrics=metrics, jitter=jitter))
+
+
+async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], float]) -> None:
+    clock = asyncio.get_running_loop().time
+    queue: WorkQueue[Key] = WorkQueue(clock=clock, random=jitter)
+    registry = kopf.OperatorRegistry()
+    settings = kopf.OperatorSettings()
+    handlers.configure(settings)
+    handlers.register(registry, queue=queue)
+    _register_login(registry)
+    _register_probe(registry, queue=queue)
+    async with connect(on_request=metrics.observe_request) as cluster:
+        workers = Workers(queue=queue, reconciler=Reconciler(cluster), metrics=metrics, clock=clock)
+        # kopf ends when a signal arrives or one of its watchers dies; the end of any task ends the process.
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.create_task(
+                kopf.operator(
+                    registry=registry,
+                    settings=settings,
+                    standalone=True,
+                    clusterwide=not options.namespaces,
+                    namespaces=options.namespaces,
+                    liveness_endpoint=f"http://0.0.0.0:{options.health_port}/healthz",
+                )
+            ),
+            asyncio.create_task(workers.run(options.workers)),
+            asyncio.create_task(resync(cluster, queue=queue, namespaces=options.namespaces, random=jitter)),
+        ]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _register_login(registry: kopf.OperatorRegistry) -> None:
+    @kopf.on.login(registry=registry)
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+
+def _register_probe(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
+    @kopf.on.probe(id="queue", registry=registry)
+    async def probe(**_: Any) -> str:
+        overdue = queue.overdue()
+        if overdue > STUCK_SECONDS:
+            raise kopf.PermanentError(f"an object has been due for {overdue:.0f} s")
+        return f"{len(queue)} queued"

@@ -1,0 +1,96 @@
+"""One pass over one EPDDeployment: observe, plan, apply, status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pydantic
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.execute import execute, write_status
+from epd_operator.cluster.observe import observe, read_primary
+from epd_operator.plan.planner import make_plan
+from epd_operator.plan.status import status_of, status_of_invalid
+
+RETRY_REFUSED_SECONDS = 60.0
+"""Quotas, policies and strangers' objects change without an event that the operator sees."""
+RETRY_REMOVAL_SECONDS = 2.0
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """Namespace and name of an EPDDeployment."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a pass did.
+
+    Attributes:
+        outcome: one word for metrics.
+        writes: number of objects written or deleted, status included.
+        again_after: seconds until the next pass, where no event will announce the change that is waited for.
+    """
+
+    outcome: str
+    writes: int = 0
+    again_after: float | None = None
+
+
+def utc_now() -> datetime:
+    """The time, for conditions."""
+    return datetime.now(tz=UTC)
+
+
+class Reconciler:
+    """Level-triggered and stateless: a pass depends on nothing but the cluster."""
+
+    def __init__(self, cluster: Cluster, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._cluster = cluster
+        self._now = now
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one object a step closer to its spec.
+
+        Raises:
+            ClusterError: the API server could not be used; try again later.
+        """
+        primary = await read_primary(self._cluster, namespace=key.namespace, name=key.name)
+        if primary is None or primary["metadata"].get("deletionTimestamp"):
+            # The garbage collector removes the children, with the operator up or down.
+            return Result(outcome="gone")
+        observation = await observe(self._cluster, primary=primary)
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        try:
+            spec = EPDDeploymentSpec.model_validate(primary["spec"])
+            plan = make_plan(spec, observation=observation)
+        except ValueError as error:
+            status = status_of_invalid(_explain(error), observation=observation, now=now)
+            written = await write_status(self._cluster, observation=observation, status=status)
+            return Result(outcome="invalid", writes=int(written))
+        outcome = await execute(self._cluster, plan=plan, observation=observation)
+        observation = replace(observation, taken=outcome.taken, refused=outcome.refused)
+        status = status_of(spec, plan=plan, observation=observation, now=now)
+        written = await write_status(self._cluster, observation=observation, status=status)
+        writes = len(plan.apply) + len(plan.delete) - len(outcome.taken) - len(outcome.refused) + int(written)
+        if any(holder.leaving for holder in outcome.taken.values()):
+            return Result(outcome="waiting", writes=writes, again_after=RETRY_REMOVAL_SECONDS)
+        if outcome.taken or outcome.refused:
+            return Result(outcome="refused", writes=writes, again_after=RETRY_REFUSED_SECONDS)
+        return Result(outcome="changed" if writes else "settled", writes=writes)
+
+
+def _explain(error: ValueError) -> str:
+    """The paths and causes of a validation error, without the values, which may be secrets."""
+    if not isinstance(error, pydantic.ValidationError):
+        return str(error)
+    return "; ".join(
+        f"spec.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+        for problem in error.errors(include_input=False, include_url=False)
+    )

@@ -1,0 +1,84 @@
+"""Workers take keys from the queue; the resync adds all of them now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.cluster.kinds import EPD_DEPLOYMENT
+from epd_operator.runtime.metrics import Metrics
+from epd_operator.runtime.reconciler import Key, Reconciler
+from epd_operator.runtime.workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+RESYNC_SECONDS = 300.0
+
+
+class Workers:
+    """Runs passes until cancelled."""
+
+    def __init__(
+        self, *, queue: WorkQueue[Key], reconciler: Reconciler, metrics: Metrics, clock: Callable[[], float]
+    ) -> None:
+        self._queue = queue
+        self._reconciler = reconciler
+        self._metrics = metrics
+        self._clock = clock
+
+    async def run(self, count: int) -> None:
+        """Run that many workers; more than a few bring nothing, the API server is the limit."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            await self._pass(key)
+            self._metrics.queue_depth.set(len(self._queue))
+            self._metrics.queue_overdue_seconds.set(self._queue.overdue())
+
+    async def _pass(self, key: Key) -> None:
+        extra = {"namespace": key.namespace, "deployment": key.name}
+        started = self._clock()
+        outcome = "error"
+        try:
+            result = await self._reconciler.reconcile(key)
+        except ClusterError as error:
+            delay = self._queue.failed(key, at_least=error.retry_after or 0.0)
+            logger.warning("%s/%s: %s; again in %.1f s", key.namespace, key.name, error, delay, extra=extra)
+        except Exception:
+            # A fault of ours in one object must not stop the others from being served.
+            delay = self._queue.failed(key)
+            logger.exception("%s/%s: unexpected error; again in %.1f s", key.namespace, key.name, delay, extra=extra)
+        else:
+            outcome = result.outcome
+            self._queue.done(key, again_after=result.again_after)
+            self._metrics.writes.inc(result.writes)
+            if result.writes:
+                logger.info("%s/%s: %d writes", key.namespace, key.name, result.writes, extra=extra)
+        finally:
+            self._metrics.reconcile_seconds.labels(outcome=outcome).observe(self._clock() - started)
+
+
+async def resync(
+    cluster: Cluster,
+    *,
+    queue: WorkQueue[Key],
+    namespaces: Sequence[str],
+    random: Callable[[], float],
+    interval: float = RESYNC_SECONDS,
+) -> None:
+    """Add every object now and then: heals what watches missed. An empty list of namespaces means all."""
+    while True:
+        try:
+            for namespace in namespaces or (None,):
+                for item in await cluster.list(EPD_DEPLOYMENT, namespace=namespace):
+                    queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))
+        except ClusterError as error:
+            logger.warning("resync failed: %s", error)
+        await asyncio.sleep(interval * (0.75 + random() / 2))

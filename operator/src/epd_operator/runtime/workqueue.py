@@ -1,0 +1,115 @@
+"""The queue of objects to reconcile: each key at most once, never by two workers at a time, later after failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackOff:
+    """How long a key waits after failures in a row, in seconds.
+
+    Jitter spreads keys that failed together: the wait is between half and all of the exponential value.
+    """
+
+    initial: float = 0.5
+    maximum: float = 60.0
+
+    def delay(self, failures: int, *, jitter: float) -> float:
+        """The wait after that many failures; jitter lies between 0 and 1."""
+        ceiling = min(self.maximum, self.initial * 2.0 ** min(failures - 1, 20))
+        return ceiling * (0.5 + jitter / 2)
+
+
+class WorkQueue(Generic[K]):
+    """Keys that are due now or later.
+
+    A key that is added while it waits stays once in the queue, at the earlier time. A key that is added while it is
+    processed is processed once more afterwards.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        back_off: BackOff | None = None,
+        gap: float = 0.2,
+    ) -> None:
+        """Create an empty queue.
+
+        Args:
+            clock: monotonic time in seconds, of the event loop.
+            random: numbers from 0 to 1, for jitter.
+            back_off: waits after failures.
+            gap: least time between two passes over one key, in seconds, so that a burst of events is one pass.
+        """
+        self._clock = clock
+        self._random = random
+        self._back_off = back_off or BackOff()
+        self._gap = gap
+        self._due: dict[K, float] = {}
+        self._processing: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._changed = asyncio.Event()
+
+    def add(self, key: K, *, delay: float = 0.0) -> None:
+        """Make the key due after the delay, in seconds, or earlier if it already is."""
+        due = self._clock() + delay
+        self._due[key] = min(due, self._due.get(key, due))
+        self._changed.set()
+
+    async def get(self) -> K:
+        """The next due key; the caller must report the end with ``done`` or ``failed``."""
+        while True:
+            key, due = min(
+                ((k, t) for k, t in self._due.items() if k not in self._processing),
+                key=lambda item: item[1],
+                default=(None, None),
+            )
+            now = self._clock()
+            if key is not None and due is not None and due <= now:
+                del self._due[key]
+                self._processing.add(key)
+                return key
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), None if due is None else due - now)
+            except TimeoutError:
+                continue
+
+    def done(self, key: K, *, again_after: float | None = None) -> None:
+        """The pass over the key succeeded; make it due again after that many seconds, if given."""
+        self._failures.pop(key, None)
+        self._finish(key, delay=again_after, gap=self._gap)
+
+    def failed(self, key: K, *, at_least: float = 0.0) -> float:
+        """The pass over the key failed; returns the wait before the next one, in seconds."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = max(at_least, self._back_off.delay(failures, jitter=self._random()))
+        # Events that arrived meanwhile wait as well: the cause of the failure has not gone.
+        self._finish(key, delay=delay, gap=delay)
+        return delay
+
+    def _finish(self, key: K, *, delay: float | None, gap: float) -> None:
+        self._processing.discard(key)
+        now = self._clock()
+        if key in self._due:
+            self._due[key] = max(self._due[key], now + gap)
+        if delay is not None:
+            self._due[key] = min(self._due.get(key, now + delay), now + delay)
+        self._changed.set()
+
+    def __len__(self) -> int:
+        """Keys that wait or are processed."""
+        return len(self._due.keys() | self._processing)
+
+    def overdue(self) -> float:
+        """How long the longest waiting due key has waited, in seconds."""
+        now = self._clock()
+        return max((now - due for key, due in self._due.items() if key not in self._processing), default=0.0)
