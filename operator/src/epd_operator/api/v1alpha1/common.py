@@ -1,119 +1,58 @@
-"""Types that several parts of the API share."""
+"""Parts of pods that users may shape, and what of them belongs to the operator."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
-from epd_operator.api.markers import KubernetesObject, ListMap, Quantity, Rule
+from epd_operator.api.markers import Int, KubernetesObject, ListMap, PreserveUnknown, Quantity, Rule
+from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, Image, LabelValue, ObjectName, QualifiedName
+from epd_operator.api.v1alpha1.env import EnvVar
 
-DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
-LabelValue = Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
-QualifiedName = Annotated[str, Field(min_length=1, max_length=317)]
-Argument = Annotated[str, Field(max_length=4096)]
-Image = Annotated[str, Field(min_length=1, max_length=1024)]
-
-
-class ApiModel(BaseModel):
-    """Base of all API types: camelCase on the wire, immutable, unknown fields ignored as the API server prunes them."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-    rules: ClassVar[tuple[Rule, ...]] = ()
-
-
-class LocalObjectReference(ApiModel):
-    """The name of an object in the same namespace."""
-
-    name: ObjectName = Field(description="Name of the object, in the namespace of the EPDDeployment.")
-
-
-class KeySelector(ApiModel):
-    """One key of a Secret or ConfigMap in the same namespace."""
-
-    name: ObjectName = Field(description="Name of the Secret or ConfigMap.")
-    key: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="Key inside it.")
-    optional: bool | None = Field(default=None, description="Start the pod even if the object or the key is missing.")
-
-
-class FieldSelector(ApiModel):
-    """One field of the pod itself."""
-
-    field_path: Annotated[str, Field(min_length=1, max_length=256)] = Field(
-        description="Path of the field, such as status.hostIP."
-    )
-
-
-class EnvVarSource(ApiModel):
-    """Where the value of an environment variable comes from; exactly one must be set."""
-
-    secret_key_ref: KeySelector | None = Field(default=None, description="A key of a Secret.")
-    config_map_key_ref: KeySelector | None = Field(default=None, description="A key of a ConfigMap.")
-    field_ref: FieldSelector | None = Field(default=None, description="A field of the pod.")
-
-    rules = (
-        Rule(
-            expression="[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)].filter(x, x).size() == 1",
-            message="set exactly one of secretKeyRef, configMapKeyRef and fieldRef",
-        ),
-    )
-
-
-OWNED_ENV_PREFIXES = ("DYN_", "POD_", "EPD_", "VLLM_NIXL_SIDE_CHANNEL_", "CUDA_MPS_")
-OWNED_ENV_NAMES = ("CONTAINER_NAME", "VLLM_HOST_IP", "UCX_TLS", "UCX_NET_DEVICES")
-ALLOWED_DYN_ENV = (
-    "DYN_LOG",
-    "DYN_LOGGING_JSONL",
-    "DYN_SPLIT_ENCODE",
-    "DYN_MM_IMAGE_CACHE_SIZE",
-    "DYN_MM_ALLOW_INTERNAL",
-    "DYN_MM_LOCAL_PATH",
-    "DYN_TCP_MAX_MESSAGE_SIZE",
-    "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
-)
-
-
-class EnvVar(ApiModel):
-    """An environment variable of a container."""
-
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
-        description="Name of the variable. Variables that the operator sets itself are refused."
-    )
-    value: Annotated[str, Field(max_length=32768)] | None = Field(default=None, description="A literal value.")
-    value_from: EnvVarSource | None = Field(default=None, description="A source of the value, instead of value.")
-
-    rules = (
-        Rule(
-            expression="!(has(self.value) && has(self.valueFrom))",
-            message="set value or valueFrom, not both",
-        ),
-        Rule(
-            expression=f"self.name in {list(ALLOWED_DYN_ENV)} || !({list(OWNED_ENV_PREFIXES)}.exists(p, self.name.startsWith(p)) || self.name in {list(OWNED_ENV_NAMES)})",
-            message="this variable is set by the operator (discovery, transfer and identity of the pod): "
-            "remove it and use the fields of spec, such as transfer.ucx",
-            field_path=".name",
-        ),
-    )
-
-
-EnvList = Annotated[list[EnvVar], Field(max_length=64), ListMap(("name",))]
+__all__ = ["EnvVar", "PodTemplate", "ResourceRequirements", "Toleration", "Volume", "VolumeMount"]
 
 
 class Toleration(ApiModel):
     """Lets pods onto nodes with a matching taint, as in a pod's spec."""
 
     key: QualifiedName | None = Field(default=None, description="Key of the taint; unset with Exists means any.")
-    operator: Annotated[str, Field(pattern=r"^(Exists|Equal)$", max_length=6)] | None = Field(
-        default=None, description="Exists or Equal."
+    operator: Literal["Exists", "Equal"] | None = Field(
+        default=None, description="Exists: any value of the taint. Equal, or unset: the value given here."
     )
     value: LabelValue | None = Field(default=None, description="Value of the taint, for Equal.")
-    effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)$", max_length=16)] | None = Field(
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None, description="Effect of the taint; unset means any."
     )
-    toleration_seconds: Annotated[int, Field(ge=0, le=2147483647)] | None = Field(
+    toleration_seconds: Annotated[Int, Field(ge=0, le=2147483647)] | None = Field(
         default=None, description="How long a pod stays after a NoExecute taint appeared, in seconds."
+    )
+
+    rules = (
+        Rule(
+            expression="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            message="a toleration without a key tolerates every taint, and then needs operator Exists: add one of them",
+        ),
+        Rule(
+            expression="!has(self.operator) || self.operator != 'Exists' || !has(self.value)",
+            message="operator Exists takes no value: remove the value, or use operator Equal",
+            field_path=".value",
+        ),
+        Rule(
+            expression="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            message="tolerationSeconds needs effect NoExecute: set it, or remove tolerationSeconds",
+            field_path=".tolerationSeconds",
+        ),
+    )
+
+
+def _only_cpu_and_memory(part: str) -> Rule:
+    return Rule(
+        expression=f"!has(self.{part}) || self.{part}.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] "
+        "|| r.startsWith('hugepages-'))",
+        message="only cpu, memory, ephemeral-storage and hugepages-* belong here: GPUs come from pools[].gpu and "
+        "gpusPerReplica, RDMA devices from transfer.rdmaResource",
+        field_path=f".{part}",
     )
 
 
@@ -127,20 +66,52 @@ class ResourceRequirements(ApiModel):
         default=None, description="What the container may use at most."
     )
 
-    rules = tuple(
+    rules = (
+        _only_cpu_and_memory("requests"),
+        _only_cpu_and_memory("limits"),
         Rule(
-            expression=f"!has(self.{part}) || self.{part}.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] "
-            "|| r.startsWith('hugepages-'))",
-            message="only cpu, memory, ephemeral-storage and hugepages-* belong here: GPUs come from pools[].gpu and "
-            "gpusPerReplica, RDMA devices from transfer.rdmaResource",
-            field_path=f".{part}",
-        )
-        for part in ("requests", "limits")
+            expression="!has(self.requests) || !has(self.limits) || self.requests.all(r, !(r in self.limits) "
+            "|| quantity(self.requests[r]).compareTo(quantity(self.limits[r])) <= 0)",
+            message="a request is above its limit: lower the request or raise the limit",
+            field_path=".requests",
+        ),
     )
 
 
 OWNED_LABEL_PREFIXES = ("epd.dev/", "nvidia.com/dynamo-", "app.kubernetes.io/")
+OWNED_ANNOTATION_PREFIXES = ("epd.dev/", "nvidia.com/dynamo-")
 OWNED_VOLUME_PREFIX = "epd-"
+OWNED_MOUNT_PATHS = ("/dev/shm", "/var/cache/worker")  # noqa: S108
+"""Where the operator mounts the pod's shared memory and the cache and home of its processes."""
+
+MountPath = Annotated[
+    str,
+    Field(min_length=2, max_length=256, pattern=r"^/[^:]*$"),
+    Rule(
+        expression=f"!(self in {[path + end for path in OWNED_MOUNT_PATHS for end in ('', '/')]})",
+        message="the operator mounts shared memory at /dev/shm (see sharedMemory) and a cache at /var/cache/worker: "
+        "choose another path, or one below",
+    ),
+]
+
+
+class Volume(ApiModel):
+    """A volume, as in a pod's spec."""
+
+    name: Annotated[
+        DnsLabel,
+        Rule(
+            expression=f"!self.startsWith('{OWNED_VOLUME_PREFIX}')",
+            message="names that begin with epd- belong to the operator's volumes: choose another name",
+        ),
+    ] = Field(description="Name by which volumeMounts refer to the volume; it must not begin with epd-.")
+
+
+class VolumeMount(ApiModel):
+    """Where containers see a volume, as in a container's spec."""
+
+    name: DnsLabel = Field(description="Name of a volume of this podTemplate or of spec.podTemplate.")
+    mount_path: MountPath = Field(description="Absolute path in the containers.")
 
 
 class PodTemplate(ApiModel):
@@ -154,26 +125,37 @@ class PodTemplate(ApiModel):
         default=None, description="Annotations of the pods."
     )
     affinity: KubernetesObject | None = Field(default=None, description="Affinity, as in a pod's spec.")
-    volumes: Annotated[list[KubernetesObject], Field(max_length=16)] | None = Field(
-        default=None, description="Further volumes, as in a pod's spec; their names must not begin with epd-."
-    )
-    volume_mounts: Annotated[list[KubernetesObject], Field(max_length=32)] | None = Field(
-        default=None, description="Where containers see the volumes, as in a container's spec."
-    )
+    volumes: (
+        Annotated[
+            list[Annotated[dict[str, Any], PreserveUnknown(Volume)]],
+            Field(max_length=16),
+            ListMap(("name",)),
+        ]
+        | None
+    ) = Field(default=None, description="Further volumes, as in a pod's spec; their names must not begin with epd-.")
+    volume_mounts: (
+        Annotated[
+            list[Annotated[dict[str, Any], PreserveUnknown(VolumeMount)]],
+            Field(max_length=32),
+            ListMap(("mountPath",)),
+        ]
+        | None
+    ) = Field(default=None, description="Where containers see the volumes, as in a container's spec.")
     priority_class_name: ObjectName | None = Field(default=None, description="Priority class of the pods.")
     runtime_class_name: ObjectName | None = Field(default=None, description="Runtime class of the pods.")
 
     rules = (
         Rule(
-            expression=f"!has(self.labels) || self.labels.all(k, !{list(OWNED_LABEL_PREFIXES)}.exists(p, k.startsWith(p)))",
+            expression="!has(self.labels) || "
+            f"self.labels.all(k, !{list(OWNED_LABEL_PREFIXES)}.exists(p, k.startsWith(p)))",
             message="labels under epd.dev/, app.kubernetes.io/ and nvidia.com/dynamo- are set by the operator: "
             "use another prefix",
             field_path=".labels",
         ),
         Rule(
-            expression="!has(self.volumes) || self.volumes.all(v, has(v.name) && type(v.name) == string && "
-            f"!v.name.startsWith('{OWNED_VOLUME_PREFIX}'))",
-            message="every volume needs a name, and names that begin with epd- belong to the operator: choose another",
-            field_path=".volumes",
+            expression="!has(self.annotations) || "
+            f"self.annotations.all(k, !{list(OWNED_ANNOTATION_PREFIXES)}.exists(p, k.startsWith(p)))",
+            message="annotations under epd.dev/ and nvidia.com/dynamo- are set by the operator: use another prefix",
+            field_path=".annotations",
         ),
     )

@@ -34,4 +34,4 @@ class Reason(StrEnum):
     NAME_TAKEN = "NameTaken"
     CHILD_REFUSED = "ChildRefused"
     SPEC_INVALID = "SpecInvalid"
-    PROGRESSING = "Progressing"
+    WAITING_FOR_REMOVAL = "WaitingForRemoval"

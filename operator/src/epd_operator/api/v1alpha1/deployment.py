@@ -7,18 +7,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from epd_operator.api.markers import ListMap, ListSet, Rule
-from epd_operator.api.v1alpha1.common import (
+from epd_operator.api.markers import Int, ListMap, ListSet
+from epd_operator.api.v1alpha1.base import (
     ApiModel,
-    EnvList,
+    ExtendedResource,
     Image,
     KeySelector,
     LocalObjectReference,
     ObjectName,
-    PodTemplate,
-    QualifiedName,
 )
+from epd_operator.api.v1alpha1.common import MountPath, PodTemplate
+from epd_operator.api.v1alpha1.env import EnvList
 from epd_operator.api.v1alpha1.pools import Pool
+from epd_operator.api.v1alpha1.spec_rules import SPEC_RULES
 from epd_operator.api.v1alpha1.stages import (
     Arguments,
     Encoder,
@@ -28,21 +29,19 @@ from epd_operator.api.v1alpha1.stages import (
     Worker,
     no_owned_arguments,
 )
+from epd_operator.api.v1alpha1.topology import Topology
 
+__all__ = ["EPDDeploymentSpec", "Framework", "ImagePullPolicy", "Topology", "TransferMode"]
 
-class Topology(StrEnum):
-    """How encode, prefill and decode are spread over pods."""
-
-    AGGREGATED = "Aggregated"
-    CO_LOCATED = "CoLocated"
-    DISAGGREGATED = "Disaggregated"
+NO_FLAG = r"^[^\t\n\f\r -][^\t\n\f\r ]*$"
+"""No white space, and no leading '-' that would make a flag of it."""
 
 
 class ModelStorage(ApiModel):
     """A volume that holds the model's files."""
 
     claim_name: ObjectName = Field(description="PersistentVolumeClaim, mounted read-only into every pod.")
-    mount_path: Annotated[str, Field(min_length=2, max_length=256, pattern=r"^/[^:]*$")] = Field(
+    mount_path: MountPath = Field(
         default="/models", description="Where pods see the volume; model.name may be a path below it."
     )
 
@@ -50,10 +49,10 @@ class ModelStorage(ApiModel):
 class Model(ApiModel):
     """The model to serve."""
 
-    name: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\s-]\S*$")] = Field(
+    name: Annotated[str, Field(min_length=1, max_length=512, pattern=NO_FLAG)] = Field(
         description="Hugging Face name, such as Qwen/Qwen3-VL-8B-Instruct, or the path of a folder in the pods."
     )
-    served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s-]\S*$")] | None = Field(
+    served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=NO_FLAG)] | None = Field(
         default=None, description="Name that clients use; unset means model.name."
     )
     storage: ModelStorage | None = Field(
@@ -95,7 +94,7 @@ class Runtime(ApiModel):
         description="Engine arguments of every vLLM process. What encoder and PD must agree on (dtype, processor "
         "settings, context length) belongs here.",
     )
-    startup_timeout_seconds: Annotated[int, Field(ge=10, le=86400)] = Field(
+    startup_timeout_seconds: Annotated[Int, Field(ge=10, le=86400)] = Field(
         default=3600, description="How long a process may take to load the model before it is restarted, in seconds."
     )
 
@@ -139,7 +138,7 @@ class Transfer(ApiModel):
         "of host memory in every PD worker.",
     )
     ucx: Ucx = Field(default_factory=Ucx, description="UCX below NIXL.")
-    rdma_resource: QualifiedName | None = Field(
+    rdma_resource: ExtendedResource | None = Field(
         default=None,
         description="Extended resource of an RDMA device, such as rdma/ib: one is requested per GPU, and the "
         "containers get the capability IPC_LOCK.",
@@ -149,48 +148,8 @@ class Transfer(ApiModel):
 class Drain(ApiModel):
     """How pods leave."""
 
-    timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = Field(
+    timeout_seconds: Annotated[Int, Field(ge=1, le=86400)] = Field(
         default=120, description="How long a leaving pod may finish what it is doing before it is stopped, in seconds."
-    )
-
-
-def _stage_rules() -> tuple[Rule, ...]:
-    needs = {
-        Topology.AGGREGATED: ("worker",),
-        Topology.CO_LOCATED: ("group",),
-        Topology.DISAGGREGATED: ("encoder", "pd"),
-    }
-    home = {stage: topology for topology, stages in needs.items() for stage in stages}
-    rules = []
-    for topology, stages in needs.items():
-        for stage in home:
-            if stage in stages:
-                rules.append(
-                    Rule(
-                        expression=f"self.topology != '{topology}' || has(self.{stage})",
-                        message=f"topology {topology} needs spec.{stage}: add it, or choose another topology",
-                    )
-                )
-            else:
-                rules.append(
-                    Rule(
-                        expression=f"self.topology != '{topology}' || !has(self.{stage})",
-                        message=f"topology {topology} has no stage {stage}: remove spec.{stage}, or set topology to "
-                        f"{home[stage]}",
-                        field_path=f".{stage}",
-                    )
-                )
-    return tuple(rules)
-
-
-def _pool_rules() -> tuple[Rule, ...]:
-    return tuple(
-        Rule(
-            expression=f"!has(self.{stage}) || self.pools.exists(p, p.name == self.{stage}.pool)",
-            message=f"spec.{stage}.pool names a pool that spec.pools lacks: add the pool or correct the name",
-            field_path=f".{stage}.pool",
-        )
-        for stage in ("worker", "group", "encoder", "pd")
     )
 
 
@@ -200,8 +159,8 @@ class EPDDeploymentSpec(ApiModel):
     model: Model = Field(description="The model to serve.")
     runtime: Runtime = Field(description="What runs in the pods.")
     topology: Topology = Field(
-        description="Aggregated: each worker does everything (needs worker). CoLocated: encoders and a PD process share "
-        "each GPU (needs group). Disaggregated: encoders and PD workers in pods of their own (needs encoder and pd)."
+        description="Aggregated: each worker does everything (needs worker). CoLocated: encoders and a PD process "
+        "share each GPU (needs group). Disaggregated: encoders and PD workers in pods of their own (needs encoder and pd)."
     )
     pools: Annotated[list[Pool], Field(min_length=1, max_length=16), ListMap(("name",))] = Field(
         description="GPU pools that stages run on."
@@ -215,4 +174,4 @@ class EPDDeploymentSpec(ApiModel):
     drain: Drain = Field(default_factory=Drain, description="How pods leave.")
     pod_template: PodTemplate | None = Field(default=None, description="Shape of all pods.")
 
-    rules = (*_stage_rules(), *_pool_rules())
+    rules = SPEC_RULES

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from epd_operator.api.markers import Quantity
-from epd_operator.api.v1alpha1.common import ApiModel, DnsLabel, LabelValue, QualifiedName, Toleration
+from epd_operator.api.markers import Rule
+from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, ExtendedResource, LabelValue, Memory
+from epd_operator.api.v1alpha1.common import Toleration
 
 
 class Architecture(StrEnum):
@@ -26,12 +27,23 @@ class Gpu(ApiModel):
         description="Product name as GPU feature discovery writes it into the node label nvidia.com/gpu.product, "
         "such as NVIDIA-GB200. Pods are placed on nodes with this label.",
     )
-    memory: Quantity | None = Field(default=None, description="Memory of one GPU, such as 186Gi.")
+    memory: Memory | None = Field(default=None, description="Memory of one GPU, such as 186Gi.")
     architecture: Architecture | None = Field(
         default=None, description="Architecture of the nodes: arm64 for GB200, amd64 for RTX hosts."
     )
-    resource_name: QualifiedName = Field(
+    resource_name: ExtendedResource = Field(
         default="nvidia.com/gpu", description="Extended resource that pods ask for, one per GPU."
+    )
+
+
+def _same_as_label(field: str, *, label: str) -> Rule:
+    """The rule that a node label given twice, in gpu and in nodeSelector, is given once or alike."""
+    return Rule(
+        expression=f"!has(self.gpu.{field}) || !has(self.nodeSelector) || !('{label}' in self.nodeSelector) "
+        f"|| self.nodeSelector['{label}'] == self.gpu.{field}",
+        message=f"gpu.{field} also selects nodes by the label {label}, and nodeSelector asks for another value, so no "
+        "node would do: remove the label from nodeSelector",
+        field_path=".nodeSelector",
     )
 
 
@@ -46,3 +58,8 @@ class Pool(ApiModel):
         default=None, description="Tolerations for the nodes' taints."
     )
     gpu: Gpu = Field(default_factory=Gpu, description="The GPU of the nodes.")
+
+    rules = (
+        _same_as_label("product", label="nvidia.com/gpu.product"),
+        _same_as_label("architecture", label="kubernetes.io/arch"),
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from epd_operator.api.markers import KubernetesObject, Rule
-from epd_operator.api.v1alpha1.common import ApiModel
+from epd_operator.api.markers import KubernetesObject, PrinterColumn, Rule
+from epd_operator.api.v1alpha1.base import ApiModel
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.status import EPDDeploymentStatus
 
@@ -20,17 +19,6 @@ PLURAL = "epddeployments"
 
 MAX_NAME_LENGTH = 40
 """Leaves room for '-frontend' and the suffixes of ReplicaSet and pod within 63 characters."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrinterColumn:
-    """One column of ``kubectl get``."""
-
-    name: str
-    json_path: str
-    type: str = "string"
-    priority: int = 0
-    description: str = ""
 
 
 PRINTER_COLUMNS = (
@@ -63,9 +51,12 @@ class EPDDeployment(ApiModel):
 
     rules = (
         Rule(
-            expression=f"self.metadata.name.size() <= {MAX_NAME_LENGTH} "
-            "&& self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            message=f"the name becomes part of pod and Service names: use at most {MAX_NAME_LENGTH} lower-case letters, "
-            "digits and '-', beginning with a letter",
+            expression=f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
+            message=f"the name becomes part of pod and Service names: use at most {MAX_NAME_LENGTH} characters",
+        ),
+        Rule(
+            expression="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            message="the name becomes part of pod and Service names: use lower-case letters, digits and '-', beginning "
+            "with a letter",
         ),
     )

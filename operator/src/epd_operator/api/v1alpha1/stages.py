@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from epd_operator.api.markers import Quantity, Rule
-from epd_operator.api.v1alpha1.common import ApiModel, Argument, DnsLabel, EnvList, PodTemplate, ResourceRequirements
+from epd_operator.api.markers import Int, Quantity, Rule
+from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory
+from epd_operator.api.v1alpha1.common import PodTemplate, ResourceRequirements
+from epd_operator.api.v1alpha1.env import EnvList
 
 OWNED_ARGUMENTS = (
     "--model",
+    "--model-path",
+    "--model-name",
     "--served-model-name",
     "--enable-multimodal",
     "--disaggregation-mode",
@@ -21,12 +25,23 @@ OWNED_ARGUMENTS = (
     "--embedding-transfer-mode",
     "--multimodal-embedding-cache-capacity-gb",
     "--tensor-parallel-size",
+    "-tp",
+    "--pipeline-parallel-size",
+    "-pp",
+    "--data-parallel-size",
+    "-dp",
+    "--headless",
     "--gpu-memory-utilization",
     "--router-mode",
     "--http-host",
     "--http-port",
     "--namespace",
+    "--namespace-prefix",
+    "--endpoint",
     "--discovery-backend",
+    "--request-plane",
+    "--response-plane",
+    "--event-plane",
 )
 """Flags that follow from other fields, or that decide who talks to whom."""
 
@@ -36,7 +51,8 @@ Arguments = Annotated[list[Argument], Field(max_length=64)]
 def no_owned_arguments(field: str) -> Rule:
     """The rule that keeps flags of the operator out of a list of arguments."""
     return Rule(
-        expression=f"!has(self.{field}) || self.{field}.all(a, !(a.split('=')[0] in {list(OWNED_ARGUMENTS)}))",
+        expression=f"!has(self.{field}) || self.{field}.all(a, "
+        f"!(a.split('=')[0].replace('_', '-') in {list(OWNED_ARGUMENTS)}))",
         message="this flag is set by the operator from other fields of spec (model, topology, frontend, transfer, "
         "embeddingCache, gpusPerReplica): remove it from the arguments",
         field_path=f".{field}",
@@ -72,7 +88,7 @@ class FrontendService(ApiModel):
     """The Service in front of the frontend pods."""
 
     type: ServiceType = Field(default=ServiceType.CLUSTER_IP, description="Type of the Service.")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8000, description="Port of the Service.")
+    port: Annotated[Int, Field(ge=1, le=65535)] = Field(default=8000, description="Port of the Service.")
     annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=32)] | None = Field(
         default=None, description="Annotations of the Service, for example for a cloud's load balancer."
     )
@@ -81,7 +97,7 @@ class FrontendService(ApiModel):
 class Stage(ApiModel):
     """What every stage has."""
 
-    replicas: Annotated[int, Field(ge=1, le=10000)] = Field(default=1, description="Number of pods.")
+    replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(default=1, description="Number of pods.")
     resources: ResourceRequirements | None = Field(
         default=None, description="CPU and memory of each pod's main container."
     )
@@ -91,7 +107,7 @@ class Stage(ApiModel):
         default=None, description="Shape of this stage's pods, over spec.podTemplate."
     )
 
-    rules = (no_owned_arguments("args"),)
+    rules: ClassVar[tuple[Rule, ...]] = (no_owned_arguments("args"),)
 
 
 class Frontend(Stage):
@@ -110,30 +126,31 @@ class GpuStage(Stage):
     """A stage whose pods own GPUs."""
 
     pool: DnsLabel = Field(description="Name of the pool that the pods run on.")
-    shared_memory: Quantity = Field(default="16Gi", description="Size of /dev/shm in each pod.")
+    shared_memory: Memory = Field(default="16Gi", description="Size of /dev/shm in each pod.")
+
+
+WholeGi = Annotated[
+    Quantity,
+    Rule(
+        expression="self.matches('^[1-9][0-9]*Gi$')",
+        message="the embedding cache is counted in whole Gi: write for example 8Gi",
+    ),
+]
 
 
 class CachingStage(GpuStage):
     """A stage that prefills, and so may cache image embeddings."""
 
-    embedding_cache: Quantity | None = Field(
+    embedding_cache: WholeGi | None = Field(
         default=None,
         description="CPU memory of each pod for embeddings of images seen before, in whole Gi; unset means no cache.",
-    )
-    rules = (
-        *Stage.rules,
-        Rule(
-            expression="!has(self.embeddingCache) || self.embeddingCache.matches('^[1-9][0-9]*Gi$')",
-            message="the embedding cache is counted in whole Gi, for example 8Gi",
-            field_path=".embeddingCache",
-        ),
     )
 
 
 class TensorParallelStage(CachingStage):
     """A stage whose engine may span several GPUs of a node."""
 
-    gpus_per_replica: Annotated[int, Field(ge=1, le=64)] = Field(
+    gpus_per_replica: Annotated[Int, Field(ge=1, le=64)] = Field(
         default=1, description="GPUs of each pod; more than one means tensor parallelism over them."
     )
 
@@ -170,10 +187,11 @@ class GpuSharing(ApiModel):
 class GroupEncoder(ApiModel):
     """The encoder processes of a group."""
 
-    count: Annotated[int, Field(ge=1, le=8)] = Field(default=2, description="Encoder processes in each group.")
-    memory: Quantity = Field(
+    count: Annotated[Int, Field(ge=1, le=8)] = Field(default=2, description="Encoder processes in each group.")
+    memory: Memory = Field(
         default="4Gi",
-        description="GPU memory that each encoder may reserve beside its weights (DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES).",
+        description="GPU memory that each encoder may reserve beside its weights "
+        "(DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES).",
     )
     env: EnvList | None = Field(default=None, description="Further environment variables of the encoders.")
     args: Arguments | None = Field(default=None, description="Further arguments of the encoders.")
@@ -184,7 +202,7 @@ class GroupEncoder(ApiModel):
 class GroupPrefillDecode(ApiModel):
     """The PD process of a group."""
 
-    gpu_memory_percent: Annotated[int, Field(ge=1, le=95)] = Field(
+    gpu_memory_percent: Annotated[Int, Field(ge=1, le=95)] = Field(
         default=78, description="Share of the GPU's memory for weights and KV cache of the PD process, in per cent."
     )
     env: EnvList | None = Field(default=None, description="Further environment variables of the PD process.")
@@ -196,7 +214,7 @@ class GroupPrefillDecode(ApiModel):
 class Group(CachingStage):
     """CoLocated: each pod owns one GPU and runs several encoders and one PD process on it."""
 
-    shared_memory: Quantity = Field(default="64Gi", description="Size of /dev/shm in each pod.")
+    shared_memory: Memory = Field(default="64Gi", description="Size of /dev/shm in each pod.")
     gpu_sharing: GpuSharing = Field(default_factory=GpuSharing, description="How the processes share the GPU.")
     encoder: GroupEncoder = Field(default_factory=GroupEncoder, description="The encoder processes.")
     pd: GroupPrefillDecode = Field(default_factory=GroupPrefillDecode, description="The PD process.")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from epd_operator.api.markers import ListMap
-from epd_operator.api.v1alpha1.common import ApiModel
-from epd_operator.api.v1alpha1.deployment import Topology
+from epd_operator.api.markers import Int, Int64, ListMap
+from epd_operator.api.v1alpha1.base import ApiModel
+from epd_operator.api.v1alpha1.topology import Topology
 
 
 class ConditionStatus(StrEnum):
@@ -25,7 +25,7 @@ class Condition(ApiModel):
 
     type: Annotated[str, Field(min_length=1, max_length=316)] = Field(description="Name of the aspect.")
     status: ConditionStatus = Field(description="Whether it holds.")
-    observed_generation: Annotated[int, Field(ge=0)] = Field(
+    observed_generation: Annotated[Int64, Field(ge=0)] = Field(
         description="Generation of the spec that the condition speaks of."
     )
     last_transition_time: Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})] = Field(
@@ -44,9 +44,9 @@ class StageStatus(ApiModel):
         description="frontend, worker, group, encoder or pd."
     )
     pool: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Pool that the pods run on.")
-    desired: Annotated[int, Field(ge=0, le=2147483647)] = Field(description="Pods that should be ready.")
-    ready: Annotated[int, Field(ge=0, le=2147483647)] = Field(description="Pods that are ready.")
-    updated: Annotated[int, Field(ge=0, le=2147483647)] = Field(description="Pods of the current template.")
+    desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Pods that should be ready.")
+    ready: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Pods that are ready.")
+    updated: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Pods of the current template.")
     reason: Annotated[str, Field(max_length=256)] | None = Field(
         default=None, description="Why pods are not ready, as one CamelCase word."
     )
@@ -58,7 +58,7 @@ class StageStatus(ApiModel):
 class EPDDeploymentStatus(ApiModel):
     """What the operator saw."""
 
-    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
+    observed_generation: Annotated[Int64, Field(ge=0)] | None = Field(
         default=None, description="Generation of the spec that this status speaks of."
     )
     topology: Topology | None = Field(default=None, description="Topology that serves.")

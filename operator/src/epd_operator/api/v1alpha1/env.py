@@ -1,0 +1,94 @@
+"""Environment variables, and which of them belong to the operator."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from epd_operator.api.markers import ListMap, Rule
+from epd_operator.api.v1alpha1.base import ApiModel, KeySelector
+
+POD_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+POD_FIELD_MAPS = ("metadata.labels['", "metadata.annotations['")
+
+
+class FieldSelector(ApiModel):
+    """One field of the pod itself."""
+
+    field_path: Annotated[
+        str,
+        Field(min_length=1, max_length=256),
+        Rule(
+            expression=f"self in {list(POD_FIELDS)} || {list(POD_FIELD_MAPS)}.exists(p, self.startsWith(p))",
+            message=f"not a field that Kubernetes offers to containers: choose one of {', '.join(POD_FIELDS)}, "
+            "metadata.labels['KEY'] and metadata.annotations['KEY']",
+        ),
+    ] = Field(description="Path of the field, such as status.hostIP.")
+
+
+class EnvVarSource(ApiModel):
+    """Where the value of an environment variable comes from; exactly one must be set."""
+
+    secret_key_ref: KeySelector | None = Field(default=None, description="A key of a Secret.")
+    config_map_key_ref: KeySelector | None = Field(default=None, description="A key of a ConfigMap.")
+    field_ref: FieldSelector | None = Field(default=None, description="A field of the pod.")
+
+    rules = (
+        Rule(
+            expression="[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
+            ".filter(x, x).size() == 1",
+            message="set exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        ),
+    )
+
+
+OWNED_ENV_PREFIXES = ("DYN_", "POD_", "EPD_", "VLLM_NIXL_SIDE_CHANNEL_", "CUDA_MPS_")
+OWNED_ENV_NAMES = ("CONTAINER_NAME", "VLLM_HOST_IP", "UCX_TLS", "UCX_NET_DEVICES")
+ALLOWED_DYN_ENV = (
+    "DYN_LOG",
+    "DYN_LOGGING_JSONL",
+    "DYN_SPLIT_ENCODE",
+    "DYN_MM_IMAGE_CACHE_SIZE",
+    "DYN_MM_ALLOW_INTERNAL",
+    "DYN_MM_LOCAL_PATH",
+    "DYN_TCP_MAX_MESSAGE_SIZE",
+    "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
+)
+
+
+class EnvVar(ApiModel):
+    """An environment variable of a container."""
+
+    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
+        description="Name of the variable. Variables that the operator sets itself are refused."
+    )
+    value: Annotated[str, Field(max_length=32768)] | None = Field(default=None, description="A literal value.")
+    value_from: EnvVarSource | None = Field(default=None, description="A source of the value, instead of value.")
+
+    rules = (
+        Rule(
+            expression="!(has(self.value) && has(self.valueFrom))",
+            message="set value or valueFrom, not both",
+        ),
+        Rule(
+            expression=f"self.name in {list(ALLOWED_DYN_ENV)} || !(self.name in {list(OWNED_ENV_NAMES)} "
+            f"|| {list(OWNED_ENV_PREFIXES)}.exists(p, self.name.startsWith(p)))",
+            message="this variable is set by the operator (discovery, transfer and identity of the pod): "
+            "remove it and use the fields of spec, such as transfer.ucx",
+            field_path=".name",
+        ),
+    )
+
+
+EnvList = Annotated[list[EnvVar], Field(max_length=64), ListMap(("name",))]
