@@ -166,9 +166,7 @@ def _write_processors(folder: Path) -> None:
     steps = {"do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True}
     image = {"image_processor_type": "Qwen2VLImageProcessorFast", **common, **steps}
     _write_json(folder / "preprocessor_config.json", image)
-    _write_json(
-        folder / "video_preprocessor_config.json", {"video_processor_type": "Qwen3VLVideoProcessor", **common}
-    )
+    _write_json(folder / "video_preprocessor_config.json", {"video_processor_type": "Qwen3VLVideoProcessor", **common})
 
 
 def _write_json(path: Path, content: object) -> None:

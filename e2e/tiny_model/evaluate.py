@@ -20,12 +20,15 @@ from epd_local.pictures import Subject, draw, unseen
 
 
 def accuracy(
-    model: Qwen3VLForConditionalGeneration, processor: AutoProcessor, subjects: Iterable[Subject], *, verbose: bool = False
+    model: Qwen3VLForConditionalGeneration,
+    processor: AutoProcessor,
+    subjects: Iterable[Subject],
+    *,
+    verbose: bool = False,
 ) -> float:
     """Return the part of pictures about which colour and shape are both right, asked in every phrasing in turn."""
     lessons = [
-        Lesson(question, what.answer, picture=what)
-        for what, question in zip(subjects, cycle(QUESTIONS), strict=False)
+        Lesson(question, what.answer, picture=what) for what, question in zip(subjects, cycle(QUESTIONS), strict=False)
     ]
     mistakes: Counter[tuple[str, str]] = Counter()
     for group in (lessons[start : start + 50] for start in range(0, len(lessons), 50)):
@@ -38,9 +41,7 @@ def accuracy(
     return 1 - mistakes.total() / len(lessons)
 
 
-def answers(
-    model: Qwen3VLForConditionalGeneration, processor: AutoProcessor, lessons: Sequence[Lesson]
-) -> list[str]:
+def answers(model: Qwen3VLForConditionalGeneration, processor: AutoProcessor, lessons: Sequence[Lesson]) -> list[str]:
     """Return what the model says, choosing the likeliest token each time."""
     texts = [processor.apply_chat_template(what.messages(), add_generation_prompt=True) for what in lessons]
     images = [draw(what.picture) for what in lessons if what.picture is not None]
@@ -65,7 +66,9 @@ def main() -> int:
     said = answers(model, processor, [Lesson(text, "") for text in texts])
     for text, answer in zip(texts, said, strict=True):
         print(f"  {text!r}: {answer!r}")
-    wrong = [text for text, answer in zip(texts, said, strict=True) if SMALL_TALK.get(text, answer) != answer or not answer]
+    wrong = [
+        text for text, answer in zip(texts, said, strict=True) if SMALL_TALK.get(text, answer) != answer or not answer
+    ]
     return int(right < options.wanted or bool(wrong))
 
 

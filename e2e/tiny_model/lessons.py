@@ -39,14 +39,17 @@ SMALL_TALK: Mapping[str, str] = {
 }
 FALLBACK = "Show me a picture and I tell its colour and shape."
 SYSTEM_PROMPTS = ("You are a helpful assistant.", "Answer briefly.")
-WORDS = (
-    "the a of and to in is it you that he was for on are with as I his they be at one have this from or had by word but "
-    "what some we can out other were all there when up use your how said each she which do their time if will way about "
-    "many then them write would like so these her long make thing see him two has look more day could go come did number "
-    "sound no most people my over know water than call first who may down side been now find any new work part take get "
-    "place made live where after back little only round man year came show every good me give our under name very through "
-    "capital France count ten story poem weather today explain code python list three cats dog sum 1 2 3 42 why tell test"
-).split()
+WORDS = tuple(
+    """
+    the a of and to in is it you that he was for on are with as I his they be at one have this from or had by word
+    but what some we can out other were all there when up use your how said each she which do their time if will
+    way about many then them write would like so these her long make thing see him two has look more day could go
+    come did number sound no most people my over know water than call first who may down side been now find any
+    new work part take get place made live where after back little only round man year came show every good me
+    give our under name very through capital France count ten story poem weather today explain code python list
+    three cats dog sum 1 2 3 42 why tell test
+    """.split()  # noqa: SIM905
+)
 
 
 @dataclass(frozen=True)

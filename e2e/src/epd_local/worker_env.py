@@ -16,17 +16,18 @@ Standard library only: this runs before anything of the project is installed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+
+from epd_local.errors import CommandFailedError, LocalClusterError
+from epd_local.locks import locked
+from epd_local.progress import call, step
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LOCK = REPOSITORY / "worker_images" / "requirements.lock"
@@ -38,10 +39,9 @@ NIXL_PLUGINS = f"{NIXL_LIBRARIES}/plugins"
 SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
 # Part of the key: raise it when the way of installing changes what lands in the folder.
 RECIPE = "1"
-HEARTBEAT_SECONDS = 10.0
 
 
-class WorkerEnvironmentError(RuntimeError):
+class WorkerEnvironmentError(LocalClusterError):
     """The environment could not be installed; the message says what to do about it."""
 
 
@@ -80,7 +80,7 @@ def ensure() -> Path:
     only when it is complete.
 
     Raises:
-        WorkerEnvironmentError: this Python has no wheels for it, or uv could not be had or failed.
+        LocalClusterError: this Python has no wheels for it, or uv could not be had or failed.
     """
     version = sys.version_info[:2]
     if version not in SUPPORTED_PYTHONS:
@@ -93,7 +93,7 @@ def ensure() -> Path:
     final = home / key / "site-packages"
     if final.is_dir():
         return final
-    with _locked(home / f".{key}.lock"):
+    with locked(home / f".{key}.lock", waiting_for="installing the worker environment"):
         if not final.is_dir():
             partial = home / f".{key}.partial"
             shutil.rmtree(partial, ignore_errors=True)
@@ -105,12 +105,16 @@ def ensure() -> Path:
 def _install(target: Path) -> None:
     """Install the lock into *target* and compile its bytecode, since workers mount it read-only."""
     command = [str(find_uv()), "pip", "install", "--quiet", "--python", str(base_python()), "--target", str(target)]
-    command += ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--compile-bytecode"]
-    _run(
-        [*command, "-r", str(LOCK)],
-        what="worker environment (6 GB: Dynamo, vLLM, NIXL)",
-        usually="1 to 2 minutes, plus the download the first time",
-    )
+    command += ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--compile-bytecode", "-r", str(LOCK)]
+    what = "installing the worker environment (6 GB: Dynamo, vLLM, NIXL)"
+    with step(what, usually="30 s to 2 minutes, plus the download the first time"):
+        try:
+            call(command, what=what)
+        except CommandFailedError as error:
+            raise WorkerEnvironmentError(
+                f"{error}\nCheck that a Python package index can be reached and that the disk of {cache_root()} has "
+                "10 GB free (EPD_CACHE chooses another place), then run it again"
+            ) from error
 
 
 def find_uv() -> Path:
@@ -121,7 +125,7 @@ def find_uv() -> Path:
     key = hashlib.sha256(UV_LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
     home = cache_root() / "uv" / key
     uv = home / "bin" / "uv"
-    with _locked(home.parent / f".{key}.lock"):
+    with locked(home.parent / f".{key}.lock", waiting_for="installing uv"):
         if not (uv.exists() and _works(str(uv))):
             shutil.rmtree(home, ignore_errors=True)
             _make_private_uv(home)
@@ -129,14 +133,16 @@ def find_uv() -> Path:
 
 
 def _make_private_uv(home: Path) -> None:
-    if subprocess.run([str(base_python()), "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode:
+    can_make = [str(base_python()), "-c", "import ensurepip, venv"]
+    if subprocess.run(can_make, capture_output=True, check=False).returncode:
         raise WorkerEnvironmentError(
             f"{base_python()} cannot make virtual environments: run `apt-get install python3-venv`, "
             "or put the program `uv` on PATH"
         )
-    _run([str(base_python()), "-m", "venv", str(home)], what="a private place for uv", usually="5 s")
-    pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-    _run([*pip, "--require-hashes", "--no-deps", "-r", str(UV_LOCK)], what="uv", usually="5 s")
+    with step("installing uv into the cache", usually="5 s"):
+        call([base_python(), "-m", "venv", home], what="making a virtual environment for uv")
+        pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+        call([*pip, "--require-hashes", "--no-deps", "-r", str(UV_LOCK)], what="installing uv with pip")
 
 
 def _works(uv: str) -> bool:
@@ -146,43 +152,11 @@ def _works(uv: str) -> bool:
         return False
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold an advisory lock on *path*; it ends with the process, however that dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def _run(command: Sequence[str], *, what: str, usually: str) -> None:
-    """Run *command* with a line of progress on stderr every few seconds; stdout stays for the result."""
-    began = time.monotonic()
-    _say(f"{what}: installing (usually {usually})")
-    with subprocess.Popen(command, stdout=sys.stderr.fileno()) as process:
-        while True:
-            try:
-                code = process.wait(timeout=HEARTBEAT_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                _say(f"{what}: {time.monotonic() - began:.0f} s so far (usually {usually})")
-    if code:
-        raise WorkerEnvironmentError(
-            f"installing {what} failed with exit code {code}: the cause is printed above; "
-            "check that a Python package index can be reached and that the cache's disk has 10 GB free, then run it again"
-        )
-    _say(f"{what}: done in {time.monotonic() - began:.0f} s")
-
-
-def _say(line: str) -> None:
-    print(f"[epd] {line}", file=sys.stderr, flush=True)
-
-
 def main() -> int:
     """Print the site-packages folder, after installing it if need be."""
     try:
         print(ensure())
-    except WorkerEnvironmentError as error:
+    except LocalClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
