@@ -24,14 +24,14 @@ def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
 
 def matches(planned: Any, live: Any) -> bool:
     """Whether the live object holds everything that was planned; what the server added does not matter."""
+    if live is None and planned in (None, "", {}, []):
+        # The API server does not store empty values.
+        return True
     if isinstance(planned, Mapping):
         return isinstance(live, Mapping) and all(matches(value, live.get(key)) for key, value in planned.items())
     if isinstance(planned, list):
         return isinstance(live, list) and _lists_match(planned, live)
     if planned == live:
-        return True
-    if planned in (None, "", {}, []) and live is None:
-        # The API server does not store empty values.
         return True
     return isinstance(planned, str) and isinstance(live, str | int) and _same_quantity(planned, str(live))
 

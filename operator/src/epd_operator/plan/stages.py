@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec, Topology
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec, Topology
 from epd_operator.api.v1alpha1.pools import Pool
 from epd_operator.api.v1alpha1.stages import Frontend, GpuSharingStrategy, GpuStage, Group, Stage, TensorParallelStage
 from epd_operator.plan.identity import Identity, StageName

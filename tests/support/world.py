@@ -1,0 +1,55 @@
+"""A small model of what Kubernetes does with children: enough to run the planner to its end without a cluster."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from epd_operator.plan.identity import Identity
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.planner import Plan
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+class World:
+    """Children of one deployment. Every ``step`` makes one more pod of every Deployment ready."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.children: dict[ChildKey, dict[str, Any]] = {}
+        self.status: dict[str, Any] = {}
+        self.generation = 1
+
+    def observation(self) -> Observation:
+        return Observation(
+            identity=self.identity,
+            generation=self.generation,
+            status=copy.deepcopy(self.status),
+            children=copy.deepcopy(self.children),
+        )
+
+    def apply(self, plan: Plan) -> None:
+        for child in plan.apply:
+            key = ChildKey.of(child)
+            live = self.children.get(key, {"metadata": {"generation": 0}})
+            stored = copy.deepcopy(child)
+            stored["metadata"]["generation"] = live["metadata"]["generation"] + 1
+            stored["metadata"]["uid"] = f"uid-{key.kind}-{key.name}"
+            stored["status"] = {**live.get("status", {}), "updatedReplicas": 0}
+            self.children[key] = stored
+        for key in plan.delete:
+            del self.children[key]
+
+    def step(self) -> None:
+        for key, child in self.children.items():
+            if key.kind != "Deployment":
+                continue
+            wanted = child["spec"]["replicas"]
+            ready = min(wanted, child["status"].get("readyReplicas", 0) + 1)
+            child["status"] = {
+                "observedGeneration": child["metadata"]["generation"],
+                "replicas": ready,
+                "readyReplicas": ready,
+                "updatedReplicas": ready,
+            }

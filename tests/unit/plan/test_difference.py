@@ -1,0 +1,59 @@
+"""When a live child counts as unchanged."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epd_operator.plan.difference import matches
+from epd_operator.plan.quantity import parse, to_bytes
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_everything_matches_itself(value: object) -> None:
+    assert matches(value, value)
+
+
+def test_what_the_server_adds_does_not_matter() -> None:
+    planned = {"containers": [{"name": "main", "image": "i"}]}
+    live = {
+        "containers": [{"name": "sidecar"}, {"name": "main", "image": "i", "terminationMessagePath": "/x"}],
+        "more": 1,
+    }
+    assert matches(planned, live)
+
+
+def test_a_change_anywhere_matters() -> None:
+    assert not matches({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}})
+    assert not matches({"a": 1}, {})
+    assert not matches([{"name": "x"}], [{"name": "y"}])
+    assert not matches(["a"], ["a", "b"])
+
+
+def test_quantities_are_compared_by_value() -> None:
+    assert matches({"memory": "1024Mi"}, {"memory": "1Gi"})
+    assert matches({"cpu": "0.5"}, {"cpu": "500m"})
+    assert not matches({"memory": "1G"}, {"memory": "1Gi"})
+
+
+def test_empty_values_that_the_server_does_not_store_match_nothing() -> None:
+    assert matches({"resources": {}, "value": ""}, {})
+
+
+@pytest.mark.parametrize(("text", "value"), [("4Gi", 4 * 1024**3), ("1.5G", 1_500_000_000), ("7", 7)])
+def test_memory_is_read_in_bytes(text: str, value: int) -> None:
+    assert to_bytes(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "4 Gi", "-1", "4gb"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    assert parse(text) is None
+    with pytest.raises(ValueError, match="not a quantity"):
+        to_bytes(text)

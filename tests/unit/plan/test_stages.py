@@ -1,0 +1,221 @@
+"""What the pods of each stage run, see and ask for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.plan.identity import Identity
+from epd_operator.plan.stages import plan_stages
+from support.specs import TOPOLOGIES, spec
+
+IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
+
+
+def pods(wanted: EPDDeploymentSpec) -> dict[str, dict[str, Any]]:
+    return {stage.name: stage.pod_template for stage in plan_stages(wanted, identity=IDENTITY)}
+
+
+def main(template: dict[str, Any]) -> dict[str, Any]:
+    container: dict[str, Any] = template["spec"]["containers"][-1]
+    return container
+
+
+def env(container: dict[str, Any]) -> dict[str, Any]:
+    return {e["name"]: e.get("value", e.get("valueFrom")) for e in container["env"]}
+
+
+def command(container: dict[str, Any]) -> str:
+    return " ".join(container["command"])
+
+
+def group(template: dict[str, Any]) -> list[dict[str, Any]]:
+    document: dict[str, Any] = json.loads(env(main(template))["EPD_GROUP"])
+    processes: list[dict[str, Any]] = document["processes"]
+    return processes
+
+
+def test_roles_get_dynamos_flags() -> None:
+    apart = pods(spec())
+    assert "dynamo.vllm --model Qwen/Qwen3-VL-8B-Instruct --served-model-name qwen-vl" in command(
+        main(apart["encoder"])
+    )
+    assert "--disaggregation-mode encode" in command(main(apart["encoder"]))
+    assert "--disaggregation-mode pd --route-to-encoder --enable-mm-embeds" in command(main(apart["pd"]))
+    assert "--disaggregation-mode" not in command(main(pods(spec("Aggregated"))["worker"]))
+    assert "--router-mode kv" in command(main(pods(spec(frontend={"routing": "KV"}))["frontend"]))
+
+
+def test_flags_that_dynamo_removed_are_never_written() -> None:
+    for topology in TOPOLOGIES:
+        assert "--multimodal-encode-worker" not in json.dumps(pods(spec(topology)))
+
+
+def test_frontends_see_only_the_workers_of_their_own_deployment() -> None:
+    for topology in TOPOLOGIES:
+        for template in pods(spec(topology)).values():
+            assert env(main(template))["DYN_NAMESPACE"] == "serving-qwen"
+    assert "--namespace serving-qwen" in command(main(pods(spec())["frontend"]))
+
+
+def test_all_addresses_are_the_pods_own() -> None:
+    for template in pods(spec()).values():
+        variables = env(main(template))
+        assert variables["POD_IP"] == {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}
+        for name in ("DYN_TCP_RPC_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST"):
+            assert variables[name] == "$(POD_IP)"
+
+
+def test_kubernetes_can_expand_the_address_since_it_is_defined_first() -> None:
+    for topology in TOPOLOGIES:
+        for template in pods(spec(topology)).values():
+            order = [e["name"] for e in main(template)["env"]]
+            assert order.index("POD_IP") < order.index("DYN_TCP_RPC_HOST")
+
+
+def test_processes_of_one_pod_never_share_a_port_or_a_name() -> None:
+    processes = group(pods(spec("CoLocated", group={"pool": "gb200", "encoder": {"count": 8}}))["group"])
+    for variable in (
+        "CONTAINER_NAME",
+        "DYN_SYSTEM_PORT",
+        "VLLM_NIXL_SIDE_CHANNEL_PORT",
+        "NIXL_TELEMETRY_PROMETHEUS_PORT",
+    ):
+        assert len({p["env"][variable] for p in processes}) == 9
+    ports = [p["env"][v] for p in processes for v in p["env"] if v.endswith("_PORT")]
+    assert len(ports) == len(set(ports))
+
+
+def test_a_group_starts_its_encoders_before_its_pd_process() -> None:
+    assert [p["name"] for p in group(pods(spec("CoLocated"))["group"])] == ["encoder-0", "encoder-1", "pd"]
+
+
+def test_each_process_of_a_group_has_a_container_of_its_name_and_one_owns_the_gpu() -> None:
+    template = pods(spec("CoLocated"))["group"]
+    containers = template["spec"]["containers"]
+    assert [c["name"] for c in containers] == [p["name"] for p in group(template)]
+    owners = [c["name"] for c in containers if "nvidia.com/gpu" in c["resources"].get("limits", {})]
+    assert owners == ["pd"]
+
+
+def test_memory_of_the_shared_gpu_is_budgeted() -> None:
+    processes = group(pods(spec("CoLocated", group={"pool": "gb200", "encoder": {"memory": "2Gi"}}))["group"])
+    assert processes[0]["env"]["DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES"] == str(2 * 1024**3)
+    assert "--gpu-memory-utilization 0.78" in " ".join(processes[-1]["command"])
+    assert "--gpu-memory-utilization" not in " ".join(processes[0]["command"])
+
+
+def test_pools_decide_where_pods_run_and_frontends_need_no_gpu() -> None:
+    apart = pods(spec())
+    assert apart["pd"]["spec"]["nodeSelector"] == {
+        "nvidia.com/gpu.product": "NVIDIA-GB200",
+        "kubernetes.io/arch": "arm64",
+    }
+    assert apart["encoder"]["spec"]["nodeSelector"] == {"tier": "cheap"}
+    assert apart["encoder"]["spec"]["tolerations"] == [{"key": "nvidia.com/gpu"}]
+    assert main(apart["encoder"])["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert "nodeSelector" not in apart["frontend"]["spec"]
+    assert main(apart["frontend"])["resources"] == {}
+
+
+def test_several_gpus_mean_tensor_parallelism() -> None:
+    worker = main(pods(spec("Aggregated", worker={"pool": "gb200", "gpusPerReplica": 4}))["worker"])
+    assert worker["resources"]["limits"] == {"nvidia.com/gpu": "4"}
+    assert "--tensor-parallel-size 4" in command(worker)
+
+
+def test_rdma_and_locked_memory_are_asked_for_only_when_wanted() -> None:
+    plain = main(pods(spec())["pd"])
+    assert plain["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    template = pods(spec(transfer={"rdmaResource": "rdma/ib"}))
+    rdma = main(template["pd"])
+    assert rdma["resources"]["limits"] == {"nvidia.com/gpu": "1", "rdma/ib": "1"}
+    assert rdma["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    assert "rdma/ib" not in json.dumps(template["frontend"])
+
+
+def test_transfer_settings_reach_ucx_and_dynamo() -> None:
+    wanted = spec(transfer={"mode": "NixlWrite", "ucx": {"transports": ["tcp", "self"], "devices": ["eth0", "eth1"]}})
+    variables = env(main(pods(wanted)["pd"]))
+    assert variables["UCX_TLS"] == "tcp,self"
+    assert variables["UCX_NET_DEVICES"] == "eth0,eth1"
+    assert variables["DYN_VLLM_EMBEDDING_TRANSFER_MODE"] == "nixl-write"
+    assert "UCX_NET_DEVICES" not in env(main(pods(spec())["pd"]))
+
+
+def test_shared_memory_is_a_memory_volume_of_the_size_asked_for() -> None:
+    template = pods(spec("CoLocated"))["group"]
+    volumes = {v["name"]: v for v in template["spec"]["volumes"]}
+    assert volumes["epd-shm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Gi"}
+    assert {"name": "epd-shm", "mountPath": "/dev/shm"} in main(template)["volumeMounts"]
+
+
+def test_the_token_of_a_gated_model_is_passed_by_reference_only() -> None:
+    model = {"name": "m", "tokenSecret": {"name": "hugging-face", "key": "token"}}
+    variables = env(main(pods(spec(model=model))["pd"]))
+    assert variables["HF_TOKEN"] == {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
+
+
+def test_every_container_is_drained_before_it_is_stopped_and_within_its_grace_period() -> None:
+    for topology in TOPOLOGIES:
+        for template in pods(spec(topology, drain={"timeoutSeconds": 77})).values():
+            assert template["spec"]["terminationGracePeriodSeconds"] > 77
+            for container in template["spec"]["containers"]:
+                assert "drain" in container["lifecycle"]["preStop"]["exec"]["command"]
+            assert "--drain-timeout 77" in command(main(template))
+
+
+def test_readiness_of_each_container_is_that_of_its_process() -> None:
+    for topology in TOPOLOGIES:
+        for template in pods(spec(topology)).values():
+            for container in template["spec"]["containers"]:
+                probe = container["readinessProbe"]["httpGet"]
+                assert probe == {"path": f"/ready/{container['name']}", "port": 9400}
+
+
+def test_frontends_wait_for_workers_without_being_restarted() -> None:
+    assert "startupProbe" not in main(pods(spec())["frontend"])
+    startup = main(pods(spec())["pd"])["startupProbe"]
+    assert startup["failureThreshold"] * startup["periodSeconds"] == 3600
+
+
+def test_pods_meet_the_restricted_pod_security_standard() -> None:
+    for topology in TOPOLOGIES:
+        for template in pods(spec(topology)).values():
+            assert template["spec"]["securityContext"]["runAsNonRoot"] is True
+            assert template["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            for container in template["spec"]["containers"]:
+                assert container["securityContext"]["allowPrivilegeEscalation"] is False
+                assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+
+
+def test_users_shape_pods_and_the_stage_wins_over_the_whole() -> None:
+    wanted = spec(
+        podTemplate={"labels": {"team": "a"}, "image": "all:1", "volumes": [{"name": "usr", "emptyDir": {}}]},
+        pd={
+            "pool": "gb200",
+            "podTemplate": {"labels": {"team": "b"}, "image": "pd:1", "affinity": {"nodeAffinity": {}}},
+        },
+    )
+    pd = pods(wanted)["pd"]
+    assert pd["metadata"]["labels"]["team"] == "b"
+    assert main(pd)["image"] == "pd:1"
+    assert pd["spec"]["affinity"] == {"nodeAffinity": {}}
+    assert main(pods(wanted)["encoder"])["image"] == "all:1"
+    assert {"name": "usr", "emptyDir": {}} in pd["spec"]["volumes"]
+
+
+def test_variables_and_arguments_of_the_stage_come_after_those_of_the_runtime() -> None:
+    runtime = {"image": "i", "args": ["--dtype", "bfloat16"], "env": [{"name": "A", "value": "1"}]}
+    stage = {"pool": "gb200", "args": ["--dtype", "float16"], "env": [{"name": "A", "value": "2"}]}
+    worker = main(pods(spec("Aggregated", runtime=runtime, worker=stage))["worker"])
+    assert command(worker).endswith("--dtype bfloat16 --dtype float16")
+    assert [e for e in worker["env"] if e["name"] == "A"] == [{"name": "A", "value": "2"}]
+
+
+def test_the_model_volume_is_read_only() -> None:
+    model = {"name": "/models/qwen", "storage": {"claimName": "weights"}}
+    template = pods(spec(model=model))["pd"]
+    mounts = {m["name"]: m for m in main(template)["volumeMounts"]}
+    assert mounts["epd-model"] == {"name": "epd-model", "mountPath": "/models", "readOnly": True}
