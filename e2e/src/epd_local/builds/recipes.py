@@ -1,0 +1,84 @@
+"""Which binaries there are, from which pinned Go module each one comes, and how long its build takes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from epd_local.errors import LocalClusterError
+from epd_local.locations import GO_MODULES
+
+KUBERNETES_VERSION = "1.36.4"
+HELM_VERSION = "3.22.0"
+KWOK_VERSION = "0.7.0"
+
+# Raise it when the way of building changes what comes out.
+RECIPE = "1"
+
+_KUBERNETES_FLAGS = (
+    f"-X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION} "
+    "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+)
+_HELM_FLAGS = f"-X helm.sh/helm/v3/internal/version.version=v{HELM_VERSION}"
+_KWOK_FLAGS = f"-X sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK_VERSION}"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A program built from a Go module of this repository."""
+
+    name: str
+    module: str  # folder below e2e/go
+    package: str
+    usually: str  # build time on 2 cores with an empty Go cache
+    link_flags: str = ""
+
+    @property
+    def module_folder(self) -> Path:
+        """Folder of the pinned module."""
+        return GO_MODULES / self.module
+
+
+BINARIES = {
+    binary.name: binary
+    for binary in (
+        Binary("controlplane", "kubernetes", "./controlplane", "5 minutes", _KUBERNETES_FLAGS),
+        Binary("kubelet", "kubernetes", "./kubelet", "20 s after controlplane", _KUBERNETES_FLAGS),
+        Binary("kube-proxy", "kubernetes", "./kube-proxy", "10 s after controlplane", _KUBERNETES_FLAGS),
+        Binary("coredns", "coredns", ".", "2 minutes"),
+        Binary("pause", "pause", ".", "2 s"),
+        Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", _HELM_FLAGS),
+        Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "2 minutes", _KWOK_FLAGS),
+    )
+}
+CLUSTER_BINARIES = ("controlplane", "kubelet", "kube-proxy", "coredns", "pause")
+
+
+def binary_named(name: str) -> Binary:
+    """Return the binary called *name*.
+
+    Raises:
+        LocalClusterError: there is none.
+    """
+    try:
+        return BINARIES[name]
+    except KeyError:
+        raise LocalClusterError(f"there is no binary {name!r}; choose from {', '.join(BINARIES)}") from None
+
+
+def content_key(files: Iterable[tuple[str, bytes]], *, recipe: Iterable[str]) -> str:
+    """Return a short hash of named contents and of the words that say how they are used; the order is irrelevant."""
+    digest = hashlib.sha256()
+    for word in recipe:
+        digest.update(f"{len(word)}:{word}".encode())
+    for name, content in sorted(files):
+        digest.update(f"{len(name)}:{name}:{len(content)}:".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def build_key(binary: Binary, *, files: Iterable[tuple[str, bytes]], platform: str) -> str:
+    """Return the name of the cache folder for *binary*, made from *files* for a *platform* such as ``linux/amd64``."""
+    return content_key(files, recipe=(RECIPE, binary.module, binary.link_flags, platform))

@@ -1,0 +1,1 @@
+"""The running cluster: address plan, certificates, control plane, nodes, and their life cycle."""

@@ -1,0 +1,127 @@
+"""One cgroup per node, in version 1 or version 2, made before the kubelet starts and removed after it ended."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from epd_local.errors import LocalClusterError
+
+# What the kubelet asks of a cgroup in version 2, where the machine's kernel has it.
+KUBELET_CONTROLLERS = ("cpu", "cpuset", "memory", "hugetlb", "pids", "io")
+REMOVAL_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Where cgroups are mounted: one tree in version 2, one per controller in version 1."""
+
+    version: int
+    roots: tuple[Path, ...]
+
+
+def parse_mounts(mountinfo: str) -> Hierarchies | None:
+    """Read ``/proc/self/mountinfo``; None where no cgroup file system is mounted.
+
+    A machine with both (the "hybrid" layout) counts as version 1: its controllers are there.
+    """
+    found: dict[str, list[Path]] = {"cgroup": [], "cgroup2": []}
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind = rest.split()[0] if rest else ""
+        place = Path(fields.split()[4]) if kind in found else None
+        if place is not None and place not in found[kind]:
+            found[kind].append(place)
+    if found["cgroup"]:
+        return Hierarchies(version=1, roots=tuple(found["cgroup"]))
+    if found["cgroup2"]:
+        return Hierarchies(version=2, roots=(found["cgroup2"][0],))
+    return None
+
+
+def hierarchies() -> Hierarchies:
+    """Return the cgroups of this machine.
+
+    Raises:
+        LocalClusterError: none are mounted.
+    """
+    found = parse_mounts(Path("/proc/self/mountinfo").read_text())
+    if found is None:
+        raise LocalClusterError(
+            "no cgroup file system is mounted: the nodes cannot limit their pods. On a machine, mount one "
+            "(`mount -t cgroup2 none /sys/fs/cgroup`); in a container, start it privileged with `--cgroupns=host`"
+        )
+    return found
+
+
+def create(cluster: str, node: str, *, where: Hierarchies) -> str:
+    """Make the cgroup of a node in every hierarchy, and return the path that the kubelet is told."""
+    for root in where.roots:
+        folder = root / cluster / node
+        try:
+            if where.version == 2:
+                _enable_controllers(root, folder)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                _inherit_cpuset(root, root / cluster, folder)
+        except OSError as error:
+            raise LocalClusterError(f"cannot make the cgroup {folder} ({error.strerror}); {_way_out(where)}") from error
+    return f"/{cluster}/{node}"
+
+
+def _way_out(where: Hierarchies) -> str:
+    if where.version == 2:
+        return (
+            "in a container with a cgroup namespace of its own, processes must first be moved out of its root cgroup "
+            "(`mkdir /sys/fs/cgroup/init; for p in $(cat /sys/fs/cgroup/cgroup.procs); do "
+            "echo $p > /sys/fs/cgroup/init/cgroup.procs; done`), and the cgroup must be mounted for writing"
+        )
+    return "the cgroups must be mounted for writing; in a container that takes `--privileged`"
+
+
+def _inherit_cpuset(*folders: Path) -> None:
+    """A new cpuset of version 1 has no processors and no memory nodes until told; give it its parent's."""
+    for parent, child in itertools.pairwise(folders):
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if (parent / name).exists():
+                (child / name).write_text((parent / name).read_text())
+
+
+def _enable_controllers(root: Path, folder: Path) -> None:
+    """Pass every controller the kubelet asks for down to *folder*; version 2 passes none by itself."""
+    available = (root / "cgroup.controllers").read_text().split()
+    wanted = " ".join(f"+{name}" for name in KUBELET_CONTROLLERS if name in available)
+    (root / "cgroup.subtree_control").write_text(wanted)
+    parent = root
+    for part in folder.relative_to(root).parts:
+        parent = parent / part
+        parent.mkdir(exist_ok=True)
+        (parent / "cgroup.subtree_control").write_text(wanted)
+
+
+def remove(cluster: str, node: str = "", *, where: Hierarchies) -> list[Path]:
+    """Remove the cgroups of a node, or of the whole cluster, and return those that stay because they are in use.
+
+    The kernel empties a cgroup shortly after its last process was killed, so this tries for some seconds.
+    """
+    end = time.monotonic() + REMOVAL_SECONDS
+    while True:
+        for root in where.roots:
+            _remove_tree(root / cluster / node)
+        left = [root / cluster / node for root in where.roots if (root / cluster / node).exists()]
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.1)
+
+
+def _remove_tree(folder: Path) -> None:
+    if not folder.exists():
+        return
+    children = sorted((path for path in folder.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+    for cgroup in (*children, folder):
+        try:
+            cgroup.rmdir()
+        except OSError:  # in use, or gone already; the caller looks again
+            continue

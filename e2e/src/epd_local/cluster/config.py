@@ -1,0 +1,91 @@
+"""What a cluster was started with, kept in its state folder for nodes that return."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from epd_local.cluster.nodes import Node
+from epd_local.errors import LocalClusterError
+
+SHARED_FOLDER = PurePosixPath("/opt/epd")
+FILE_NAME = "cluster.json"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder of the machine that every node shows, read-only, below /opt/epd."""
+
+    source: Path
+    target: PurePosixPath
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """Everything that the processes inside the namespaces need to know."""
+
+    name: str  # of the cgroup
+    state: Path
+    data: Path
+    binaries: dict[str, str]
+    cni_folder: str
+    nodes: tuple[Node, ...]
+    mounts: tuple[Mount, ...] = ()
+
+    def node(self, name: str) -> Node:
+        """Return the node called *name*.
+
+        Raises:
+            LocalClusterError: the cluster has none of that name.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        names = ", ".join(node.name for node in self.nodes)
+        raise LocalClusterError(f"the cluster has no node {name!r}; it has {names}")
+
+    def save(self) -> None:
+        """Write the file that `load` reads; a reader never sees half of it."""
+        content = {
+            "name": self.name,
+            "data": str(self.data),
+            "binaries": self.binaries,
+            "cniFolder": self.cni_folder,
+            "nodes": [node.name for node in self.nodes],
+            "mounts": [f"{mount.source}:{mount.target}" for mount in self.mounts],
+        }
+        partial = self.state / f".{FILE_NAME}"
+        partial.write_text(json.dumps(content, indent=2) + "\n")
+        partial.rename(self.state / FILE_NAME)
+
+
+def load(state: Path) -> ClusterConfig | None:
+    """Return the configuration in a state folder, or None where no cluster was started."""
+    try:
+        content = json.loads((state / FILE_NAME).read_text())
+    except FileNotFoundError:
+        return None
+    return ClusterConfig(
+        name=content["name"],
+        state=state,
+        data=Path(content["data"]),
+        binaries=content["binaries"],
+        cni_folder=content["cniFolder"],
+        nodes=tuple(Node(name=name, index=index) for index, name in enumerate(content["nodes"])),
+        mounts=tuple(parse_mount(text) for text in content["mounts"]),
+    )
+
+
+def parse_mount(text: str) -> Mount:
+    """Read ``HOST_PATH:/opt/epd/NAME``.
+
+    Raises:
+        LocalClusterError: the text has another form.
+    """
+    source, separator, target = text.rpartition(":")
+    valid = separator and source.startswith("/") and re.fullmatch(rf"{SHARED_FOLDER}/[A-Za-z0-9._-]+", target)
+    if not valid or PurePosixPath(target).name in {".", ".."}:
+        raise LocalClusterError(f"--mount wants an absolute HOST_PATH:{SHARED_FOLDER}/NAME, not {text!r}")
+    return Mount(source=Path(source), target=PurePosixPath(target))

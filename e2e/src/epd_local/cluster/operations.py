@@ -1,0 +1,107 @@
+"""What can be done to a running cluster: nodes come and go, images are loaded, Services are exposed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn
+
+from epd_local.cluster import config as configuration
+from epd_local.cluster import exposure, power, preflight, processes, removal
+from epd_local.cluster.config import ClusterConfig
+from epd_local.cluster.images import keep_archives
+from epd_local.cluster.lifecycle import api_client, changing
+from epd_local.cluster.nodes import CONTROL_PLANE
+from epd_local.errors import LocalClusterError
+from epd_local.locations import Locations
+from epd_local.progress import call, say, step
+
+
+def running_config(where: Locations) -> ClusterConfig:
+    """Return the configuration of the cluster.
+
+    Raises:
+        LocalClusterError: it is not running, or not for this user to change.
+    """
+    preflight.require_root()
+    config = configuration.load(where.state)
+    if config is None or processes.control_plane_init(where.state) is None:
+        raise LocalClusterError("the cluster is not running; run `python3 -m epd_local start`")
+    return config
+
+
+def switch_node_on(where: Locations, *, name: str) -> None:
+    """Bring a node back, or add a new one; one that has power is only waited for."""
+    with changing(where):
+        config = power.with_nodes(running_config(where), [name])
+        config.save()
+        node = config.node(name)
+        with step(f"node {name}", usually="8 s"):
+            if name not in processes.node_inits(where.state):
+                power.switch_on(config, node)
+            power.wait_ready(config, node, api=api_client(where))
+            power.route_services(config)
+
+
+def crash_node(where: Locations, *, name: str) -> None:
+    """Take a node's power away."""
+    with changing(where):
+        config = running_config(where)
+        power.switch_off(config, config.node(name))
+        power.route_services(config)
+    say(f"{name} lost its power; the cluster notices within a minute. `node {name}` brings it back")
+
+
+def load_images(where: Locations, *, archives: Sequence[Path]) -> None:
+    """Import image archives into all nodes that have power, and keep them for those that return."""
+    with changing(where):
+        config = running_config(where)
+        kept = keep_archives(archives, store=config.data / "images")
+        powered = processes.node_inits(where.state)
+        with step(f"loading {', '.join(path.name for path in archives)} into {len(powered)} nodes", usually="5 s"):
+
+            def load(name: str) -> None:
+                words = [name, *(str(path) for path in kept)]
+                command = processes.inside_command("import", state=where.state, arguments=words)
+                call(
+                    processes.enter(powered[name], command),
+                    what=f"loading images into {name}", environment=processes.python_environment(),
+                )  # fmt: skip
+
+            with ThreadPoolExecutor(max_workers=2) as pool:
+                list(pool.map(load, powered))
+
+
+def expose(where: Locations, *, service: str, local_port: int) -> None:
+    """Make a Service answer on a port of the machine."""
+    wanted = exposure.parse_service_port(service)
+    with changing(where):
+        running_config(where)
+        say(exposure.expose(wanted, local_port=local_port, state=where.state, api=api_client(where)))
+
+
+def execute(where: Locations, *, name: str, command: Sequence[str]) -> NoReturn:
+    """Become a command in the namespaces of a node or of the control plane."""
+    running_config(where)
+    if name == CONTROL_PLANE:
+        init = processes.control_plane_init(where.state)
+    else:
+        init = processes.node_inits(where.state).get(name)
+    if init is None:
+        raise LocalClusterError(f"{name} has no power or does not exist; `status` lists the nodes")
+    words = processes.enter(init, command)
+    os.execvp(words[0], words)
+
+
+def down(where: Locations) -> None:
+    """End the cluster and remove every trace of it; nothing to end is fine."""
+    preflight.require_root()
+    if not where.state.exists() and not where.data.exists() and not processes.find(where.state):
+        say("there is no cluster")
+        return
+    with changing(where):
+        removal.remove_everything(where)
+        removal.forget(where)
+    say("the cluster is gone")

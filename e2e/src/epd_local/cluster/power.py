@@ -1,0 +1,124 @@
+"""Switch nodes on and off, and wait until they are what the cluster expects."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from epd_local.cluster import cgroups, control_plane, kubeconfig, pki, processes
+from epd_local.cluster.api import ApiClient
+from epd_local.cluster.config import ClusterConfig
+from epd_local.cluster.nodes import API_PORT, CONTROL_PLANE_IP, GPU_RESOURCE, Node, place
+from epd_local.cluster.supervisor import read_failure
+from epd_local.errors import ComponentFailedError, LocalClusterError
+from epd_local.progress import call, wait_until
+
+API_URL = f"https://{CONTROL_PLANE_IP}:{API_PORT}"
+NODE_SECONDS = 150.0
+SERVICE_ACCOUNT_SECONDS = 60.0
+
+
+def with_nodes(config: ClusterConfig, names: Sequence[str]) -> ClusterConfig:
+    """Return the configuration with nodes added for names that it lacks."""
+    return dataclasses.replace(config, nodes=place(names, existing=config.nodes))
+
+
+def switch_on(config: ClusterConfig, node: Node) -> None:
+    """Start a node's processes; the node comes up with the data that it had."""
+    init = processes.control_plane_init(config.state)
+    if init is None:
+        raise LocalClusterError("the cluster is not running; run `python3 -m epd_local start`")
+    folder = config.state / "pki"
+    pki.ensure_certificates(pki.node_identities(node), folder=folder)
+    identity = f"kubelet-{node.name}"
+    path = control_plane.kubeconfig_of(config.state, identity)
+    kubeconfig.write(path, server=API_URL, pki=folder, identity=identity)
+    (config.state / "failures" / node.name).unlink(missing_ok=True)
+    command = processes.inside_command("start-node", state=config.state, arguments=[node.name])
+    call(
+        processes.enter(init, command),
+        what=f"switching {node.name} on",
+        environment=processes.python_environment(),
+    )
+    (config.data / "nodes" / node.name).mkdir(parents=True, exist_ok=True)
+    (config.data / "nodes" / node.name / "switched-on").write_text(str(time.time()))
+
+
+def switch_off(config: ClusterConfig, node: Node) -> None:
+    """Take a node's power away: every process of it ends at once, and nobody is told."""
+    init = processes.node_inits(config.state).get(node.name)
+    if init is None:
+        raise LocalClusterError(
+            f"{node.name} has no power already; `python3 -m epd_local node {node.name}` brings it back"
+        )
+    processes.end(init)
+    cgroups.remove(config.name, node.name, where=cgroups.hierarchies())
+
+
+def wait_ready(config: ClusterConfig, node: Node, *, api: ApiClient) -> None:
+    """Wait until the node's kubelet says that it is ready, and its GPUs are in its status.
+
+    Raises:
+        LocalClusterError: one of its components failed.
+        ComponentFailedError: it is not ready in time.
+    """
+    since = float((config.data / "nodes" / node.name / "switched-on").read_text())
+
+    def is_over() -> bool:
+        return bool(read_failure(config.state, node.name)) or _is_ready(node, api=api, since=since)
+
+    in_time = wait_until(is_over, seconds=NODE_SECONDS, interval=0.2)
+    if problem := read_failure(config.state, node.name):
+        raise LocalClusterError(f"{node.name}: {problem}")
+    if not in_time:
+        log = config.state / "logs" / node.name / "kubelet.log"
+        raise ComponentFailedError(node.name, problem=f"is not Ready after {NODE_SECONDS:.0f} s", log=log)
+    if node.kind.gpus:
+        _show_gpus(node, api=api)
+
+
+def _is_ready(node: Node, *, api: ApiClient, since: float) -> bool:
+    path = f"/api/v1/nodes/{node.name}"
+    return api.exists(path) and reports_ready(api.get(path), since=since)
+
+
+def reports_ready(node: dict[str, Any], *, since: float) -> bool:
+    """Return whether a Node object says Ready, and says so since a time in seconds of the epoch.
+
+    The API keeps the last word of a node that lost its power, which may well be "ready".
+    """
+    for condition in node.get("status", {}).get("conditions", []):
+        if condition["type"] == "Ready" and condition["status"] == "True":
+            said = datetime.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            return said.timestamp() >= int(since)
+    return False
+
+
+def _show_gpus(node: Node, *, api: ApiClient) -> None:
+    """Write the GPUs into the node's status, as a device plugin would make the kubelet do."""
+    path = f"/api/v1/nodes/{node.name}/status"
+    wanted = {GPU_RESOURCE: str(node.kind.gpus)}
+    api.patch(path, {"status": {"capacity": wanted, "allocatable": wanted}})
+
+
+def route_services(config: ClusterConfig) -> None:
+    """Lead the forwarders to Services by way of a node that has power; nodes for everyday pods come first."""
+    init = processes.control_plane_init(config.state)
+    powered = processes.node_inits(config.state)
+    candidates = sorted((node for node in config.nodes if node.name in powered), key=lambda node: bool(node.kind.gpus))
+    if init is not None:
+        names = [node.name for node in candidates[:1]]
+        command = processes.inside_command("route-services", state=config.state, arguments=names)
+        call(processes.enter(init, command), what="routing to Services", environment=processes.python_environment())
+
+
+def wait_for_service_account(api: ApiClient) -> None:
+    """Wait for the account that every pod of the default namespace runs under; without it none can be created."""
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    if not wait_until(lambda: api.exists(path), seconds=SERVICE_ACCOUNT_SECONDS):
+        raise LocalClusterError(
+            f"the controller manager made no service account in {SERVICE_ACCOUNT_SECONDS:.0f} s; see its log"
+        )

@@ -1,0 +1,91 @@
+"""First process of a PID namespace: starts components, adopts orphans, and writes down which component ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from epd_local.cluster.processes import COMPONENT_ENVIRONMENT
+from epd_local.errors import ComponentFailedError
+
+ASK_SECONDS = 0.1
+
+
+@dataclass
+class Supervisor:
+    """The components of a control plane or a node."""
+
+    scope: str  # "control-plane" or a node's name
+    state: Path
+    components: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def logs(self) -> Path:
+        """Folder with one log per component."""
+        return self.state / "logs" / self.scope
+
+    def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start a component; its output is appended to its log."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with (self.logs / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=COMPONENT_ENVIRONMENT, cwd="/"
+            )
+        self.components[process.pid] = name
+        return process
+
+    def wait_ready(
+        self, name: str, process: subprocess.Popen[bytes], *, is_ready: Callable[[], bool], seconds: float
+    ) -> None:
+        """Wait until a component is ready.
+
+        Raises:
+            ComponentFailedError: it ended, or is not ready in time.
+        """
+        end = time.monotonic() + seconds
+        while not is_ready():
+            problem = ""
+            if process.poll() is not None:
+                problem = f"ended with {describe_exit(process.returncode)}"
+            elif time.monotonic() > end:
+                problem = f"is not ready after {seconds:.0f} s"
+            if problem:
+                raise ComponentFailedError(f"{self.scope}: {name}", problem=problem, log=self.logs / f"{name}.log")
+            time.sleep(ASK_SECONDS)
+
+    def adopt_orphans_for_ever(self) -> None:
+        """Wait for processes as the first one of a namespace must. Ends only with the namespace."""
+        while True:
+            try:
+                pid, status = os.wait()
+            except ChildProcessError:
+                time.sleep(1)
+                continue
+            if name := self.components.pop(pid, None):
+                ended = describe_exit(os.waitstatus_to_exitcode(status))
+                record_failure(self.state, self.scope, f"{name} ended with {ended}; see {self.logs / name}.log")
+
+
+def record_failure(state: Path, scope: str, message: str) -> None:
+    """Write down, for `start` and `status`, what went wrong in a control plane or a node."""
+    folder = state / "failures"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / scope).open("a") as file:
+        file.write(message + "\n")
+
+
+def read_failure(state: Path, scope: str) -> str:
+    """Return what went wrong in a control plane or a node, or an empty string."""
+    try:
+        return (state / "failures" / scope).read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def describe_exit(code: int) -> str:
+    """Return how a process ended, for a reader."""
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,1 @@
+"""Container images made without a registry."""
