@@ -1,0 +1,77 @@
+# `make help` lists the targets. All of them run from a fresh clone: each installs what it needs.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock"
+TOPOLOGY ?= disaggregated
+LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
+DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
+TYPED := operator/src worker_images/src e2e/src
+
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds check-generated lock venv clean
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+demo: $(VENV)/.installed ## From nothing to an answered image: TOPOLOGY=aggregated|colocated|disaggregated
+	@$(DEMO) --topology $(TOPOLOGY)
+
+cluster: $(VENV)/.installed ## Start the local cluster with the operator in it, without a deployment
+	@$(DEMO) --cluster-only
+
+down: ## End the local cluster and remove every trace of it
+	@$(LOCAL) down
+
+status: ## Show the local cluster
+	@$(LOCAL) status
+
+test: lint check-generated test-unit test-api test-e2e ## Everything that CI runs
+
+test-unit: $(VENV)/.installed ## Tests without a cluster
+	$(BIN)/pytest -q tests/unit
+
+test-api: $(VENV)/.installed ## Tests against a real API server
+	@$(LOCAL) packages --no-images >/dev/null
+	@$(LOCAL) build controlplane >/dev/null
+	$(BIN)/pytest -q tests/api
+
+test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
+	$(BIN)/pytest -q e2e/tests
+
+lint: $(VENV)/.installed ## Style, types, import rules and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(TYPED)
+	$(BIN)/lint-imports .importlinter
+	$(BIN)/codespell --skip '*.lock,*.sum,*.json,.git,.venv,./e2e/tiny_model/models' .
+	@test ! -e operator/__init__.py || { echo "operator/__init__.py would shadow the standard library: delete it"; exit 1; }
+
+format: $(VENV)/.installed ## Put the code in form
+	$(BIN)/ruff check --fix-only -q .
+	$(BIN)/ruff format -q .
+
+crds: $(VENV)/.installed ## Regenerate crds/ and the API reference from the models
+	$(BIN)/python -m epd_operator.api.compiler
+
+check-generated: crds
+	@git diff --exit-code --stat -- crds docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
+
+lock: $(VENV)/.installed ## Resolve all dependencies again and write the lock files
+	$(COMPILE) operator/requirements.in -o operator/requirements.lock
+	$(COMPILE) tests/requirements.in -o tests/requirements.lock
+	$(COMPILE) tests/uv.in -o tests/uv.lock
+	$(COMPILE) --override worker_images/overrides.txt worker_images/requirements.in -o worker_images/requirements.lock
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: tests/requirements.lock tests/uv.lock
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install -q --require-hashes -r tests/uv.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r tests/requirements.lock
+	@printf '%s\n' $(addprefix $(CURDIR)/,$(TYPED)) > $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/epd.pth
+	@touch $@
+
+clean: ## Remove the tools of this clone; caches outside it stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

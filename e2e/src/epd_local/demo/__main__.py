@@ -1,0 +1,98 @@
+"""``python -m epd_local.demo``: from nothing to an answered image."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from epd_local import pictures
+from epd_local.cluster import operations
+from epd_local.demo.chat import Answer, Endpoint
+from epd_local.demo.deployment import TOPOLOGIES, Deployment, example
+from epd_local.demo.installation import Installation, install
+from epd_local.demo.proof import Path, read_path
+from epd_local.errors import LocalClusterError
+from epd_local.locations import locations
+from epd_local.progress import say, step
+
+MODEL = "epd-tiny-vl"
+LOCAL_PORT = 8000
+READY_SECONDS = 900.0
+PICTURE = pictures.Subject(colour="red", shape="circle", seed=pictures.UNSEEN + 7)
+TEXT = "Say hello."
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the demo; what went wrong is one message on stderr."""
+    parser = argparse.ArgumentParser(prog="make demo", description="From nothing to an answered image.")
+    parser.add_argument("--topology", choices=TOPOLOGIES, default="disaggregated")
+    parser.add_argument("--cluster-only", action="store_true", help="start cluster and operator, and stop there")
+    parser.add_argument("--local-port", type=int, default=LOCAL_PORT, help="port of the endpoint on this machine")
+    arguments = parser.parse_args(words)
+    began = time.monotonic()
+    try:
+        installation = install(locations())
+        if arguments.cluster_only:
+            say(f"try: export KUBECONFIG={installation.where.kubeconfig}; kubectl get nodes")
+            return 0
+        deployment = serve(installation, topology=arguments.topology, local_port=arguments.local_port)
+        show(deployment, Endpoint(url=f"http://localhost:{arguments.local_port}", model=MODEL))
+    except LocalClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    say(f"answered after {time.monotonic() - began:.0f} s")
+    print(NEXT.format(kubeconfig=installation.where.kubeconfig, port=arguments.local_port, model=MODEL))
+    return 0
+
+
+def serve(installation: Installation, *, topology: str, local_port: int = LOCAL_PORT) -> Deployment:
+    """Apply the example of the topology and wait until it answers on localhost."""
+    deployment = Deployment(kubectl=installation.kubectl)
+    manifest = example(topology)
+    say(f"kubectl apply -f {manifest.name}")
+    deployment.apply(manifest)
+    with step(f"{topology}: waiting for Ready", usually="60 to 120 s"):
+        deployment.wait_ready(seconds=READY_SECONDS)
+    operations.expose(
+        installation.where, service=f"{deployment.namespace}/{deployment.name}:8000", local_port=local_port
+    )
+    return deployment
+
+
+def show(deployment: Deployment, endpoint: Endpoint) -> None:
+    """Ask about a picture and for a text, and prove which way both went."""
+    start = read_path(deployment)
+    about_picture = endpoint.ask(pictures.QUESTION, image=pictures.data_url(PICTURE))
+    after_picture = read_path(deployment)
+    plain = endpoint.ask(TEXT)
+    after_text = read_path(deployment)
+    _tell(f"a picture of a {PICTURE.answer}: {pictures.QUESTION}", about_picture, after_picture.since(start))
+    _tell(f"text only: {TEXT}", plain, after_text.since(after_picture))
+
+
+def _tell(question: str, answer: Answer, path: Path) -> None:
+    print(f"\n  {question}\n  answer: {answer.text}")
+    print(
+        f"  path:   {path.encoder_requests} encoder request(s), {path.embedding_bytes} embedding bytes by NIXL, "
+        f"{path.worker_requests} request(s) at the decoding worker"
+    )
+
+
+NEXT = """
+The cluster stays up. Try:
+  export KUBECONFIG={kubeconfig}
+  kubectl get epd                         # one line per deployment
+  kubectl describe epd tiny               # conditions and stages
+  kubectl get pods -o wide                # which pod is on which node
+  kubectl patch epd tiny --type merge -p '{{"spec":{{"frontend":{{"replicas":2}}}}}}'
+  curl localhost:{port}/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{{"model":"{model}","messages":[{{"role":"user","content":"Say hello."}}]}}'
+  make demo TOPOLOGY=colocated            # or aggregated
+  make down                               # ends it all
+"""
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""Requests to the OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from epd_local.errors import LocalClusterError
+
+
+class RequestRefusedError(LocalClusterError):
+    """The endpoint answered with an error.
+
+    Attributes:
+        status: HTTP status, or 0 where no answer came.
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model said.
+
+    Attributes:
+        text: the answer.
+        log_probabilities: natural logarithm of the probability of each token of the answer.
+    """
+
+    text: str
+    log_probabilities: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint."""
+
+    url: str
+    model: str
+
+    def models(self) -> list[str]:
+        """Names of the models that it serves now."""
+        return [str(model["id"]) for model in self._request("/v1/models", None)["data"]]
+
+    def ask(self, text: str, *, image: str | None = None, max_tokens: int = 16, **options: Any) -> Answer:
+        """Ask one question, with a picture (data URL) or without; greedy, so that answers can be compared.
+
+        Raises:
+            RequestRefusedError: the endpoint answered with an error, or not at all.
+        """
+        content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        if image is not None:
+            content.insert(0, {"type": "image_url", "image_url": {"url": image}})
+        body = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": content if image is not None else text}],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "logprobs": True,
+            **options,
+        }
+        choice = self._request("/v1/chat/completions", body)["choices"][0]
+        tokens = (choice.get("logprobs") or {}).get("content") or []
+        return Answer(
+            text=(choice["message"].get("content") or "").strip(),
+            log_probabilities=tuple(float(token["logprob"]) for token in tokens),
+        )
+
+    def _request(self, path: str, body: dict[str, Any] | None, *, timeout: float = 120.0) -> Any:
+        request = urllib.request.Request(
+            self.url + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            words = error.read(2000).decode(errors="replace")
+            raise RequestRefusedError(f"{path} answered {error.code}: {words}", status=error.code) from error
+        except (urllib.error.URLError, OSError) as error:
+            raise RequestRefusedError(f"{path}: {error}", status=0) from error

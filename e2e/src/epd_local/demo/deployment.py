@@ -1,0 +1,105 @@
+"""One EPDDeployment on the local cluster: apply, wait, look at its pods."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epd_local.demo.kubectl import Kubectl
+from epd_local.errors import CommandFailedError, LocalClusterError
+from epd_local.locations import REPOSITORY
+from epd_local.progress import say
+
+TOPOLOGIES = ("aggregated", "colocated", "disaggregated")
+POLL_SECONDS = 1.0
+
+
+def example(topology: str) -> Path:
+    """The example manifest of a topology."""
+    return REPOSITORY / "examples" / "local" / f"{topology}.yaml"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An EPDDeployment by name."""
+
+    kubectl: Kubectl
+    name: str = "tiny"
+    namespace: str = "default"
+
+    def apply(self, manifest: Path) -> None:
+        """``kubectl apply`` the manifest."""
+        self.kubectl.run("apply", "--namespace", self.namespace, "-f", str(manifest))
+
+    def delete(self) -> None:
+        """Delete the object and wait until nothing of it is left."""
+        self.kubectl.run("delete", "epd", self.name, "--namespace", self.namespace, "--ignore-not-found")
+
+    def get(self) -> dict[str, Any] | None:
+        """The object as it is."""
+        found: dict[str, Any] | None = self.kubectl.get("epd", self.name, "--namespace", self.namespace)
+        return found
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """A condition of the object, or an empty mapping."""
+        found = self.get() or {}
+        conditions = found.get("status", {}).get("conditions", ())
+        return next((c for c in conditions if c["type"] == kind), {})
+
+    def pods(self, component: str | None = None) -> list[dict[str, Any]]:
+        """Pods of the deployment, or of one stage."""
+        selector = f"epd.dev/deployment={self.name}"
+        if component is not None:
+            selector += f",app.kubernetes.io/component={component}"
+        return self.kubectl.items("pods", "--namespace", self.namespace, "-l", selector)
+
+    def leftovers(self) -> list[str]:
+        """Everything in the namespace that belongs to the deployment."""
+        kinds = "deployments,replicasets,pods,services,serviceaccounts,rolebindings"
+        found = self.kubectl.items(kinds, "--namespace", self.namespace, "-l", f"epd.dev/deployment={self.name}")
+        return [f"{item['kind']}/{item['metadata']['name']}" for item in found]
+
+    def metrics(self, pod: str, *, port: int) -> str:
+        """A metrics page of a pod, through the API server."""
+        return self.kubectl.raw(f"/api/v1/namespaces/{self.namespace}/pods/{pod}:{port}/proxy/metrics")
+
+    def wait_ready(self, *, seconds: float) -> None:
+        """Wait for the condition Ready of the present generation, telling every change.
+
+        Raises:
+            LocalClusterError: it is not ready in time; the message holds the reason.
+        """
+        began, told = time.monotonic(), ""
+        while True:
+            found = self.get() or {}
+            status = found.get("status", {})
+            ready: dict[str, Any] = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
+            line = f"{status.get('summary', 'no status yet')} — {ready.get('reason')}: {ready.get('message')}"
+            if line != told:
+                say(f"{time.monotonic() - began:4.0f} s  {line}")
+                told = line
+            current = ready.get("observedGeneration") == found.get("metadata", {}).get("generation")
+            if current and ready.get("status") == "True":
+                return
+            if time.monotonic() - began > seconds:
+                raise LocalClusterError(f"{self.name} is not ready after {seconds:.0f} s: {line}\n{self.last_words()}")
+            time.sleep(POLL_SECONDS)
+
+    def last_words(self, *, lines: int = 25) -> str:
+        """The ends of the logs of pods that are not ready, for error messages."""
+        texts = []
+        for pod in self.pods():
+            statuses = pod.get("status", {}).get("containerStatuses", ())
+            if statuses and all(c["ready"] for c in statuses):
+                continue
+            name = pod["metadata"]["name"]
+            try:
+                log = self.kubectl.run(
+                    "logs", name, "--namespace", self.namespace, "--all-containers", f"--tail={lines}"
+                )
+            except CommandFailedError as error:
+                log = str(error)
+            texts.append(f"--- {name}\n{log}")
+        return "\n".join(texts)

@@ -1,0 +1,85 @@
+"""Everything between a fresh machine and an operator that runs in the local cluster."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from epd_local import worker_env
+from epd_local.builds import go, packages, pypi
+from epd_local.builds.recipes import CLUSTER_BINARIES
+from epd_local.cluster import lifecycle, operations
+from epd_local.cluster.config import SHARED_FOLDER, parse_mount
+from epd_local.demo.kubectl import Kubectl
+from epd_local.image.operator import OPERATOR_IMAGE, operator_image
+from epd_local.image.small import worker_image
+from epd_local.locations import REPOSITORY, Locations
+from epd_local.progress import call, step
+
+SYSTEM_NAMESPACE = "epd-system"
+RELEASE = "epd-operator"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A running local cluster with the operator in it."""
+
+    where: Locations
+    kubectl: Kubectl
+    helm: Path
+
+
+def install(where: Locations) -> Installation:
+    """Prepare the machine, start the cluster and install the operator; what is there stays.
+
+    Raises:
+        LocalClusterError: the machine cannot run it, or a step failed.
+    """
+    packages.ensure(packages.CLUSTER_PACKAGES + packages.IMAGE_PACKAGES)
+    binaries = go.ensure([*CLUSTER_BINARIES, "helm"], where=where)
+    site_packages = worker_env.ensure()
+    images = [worker_image(where), operator_image(where)]
+    mounts = {
+        "python": worker_env.base_python(),
+        "site-packages": site_packages,
+        "worker": REPOSITORY / "worker_images" / "src",
+        "models": REPOSITORY / "e2e" / "tiny_model" / "models",
+    }
+    lifecycle.start(
+        where,
+        names=[],
+        mounts=[parse_mount(f"{source}:{SHARED_FOLDER}/{name}") for name, source in mounts.items()],
+    )
+    operations.load_images(where, archives=images)
+    found = Installation(
+        where=where,
+        kubectl=Kubectl(program=pypi.kubectl(where), kubeconfig=where.kubeconfig),
+        helm=binaries["helm"],
+    )
+    _install_operator(found, image=images[1])
+    return found
+
+
+def _install_operator(installation: Installation, *, image: Path) -> None:
+    """CRDs first, then the chart. The image's archive is named by its content: a new one restarts the operator."""
+    repository, tag = OPERATOR_IMAGE.rsplit(":", 1)
+    with step("installing the operator", usually="15 s"):
+        for name in ("epd.dev_epddeployments.yaml", "nvidia.com_dynamoworkermetadatas.yaml"):
+            installation.kubectl.run(
+                "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds" / name)
+            )
+        installation.kubectl.run(
+            "wait", "--for=condition=Established", "--timeout=30s", "crd/epddeployments.epd.dev",
+            "crd/dynamoworkermetadatas.nvidia.com",
+        )  # fmt: skip
+        call(
+            [
+                installation.helm, "upgrade", "--install", RELEASE, REPOSITORY / "charts" / "epd-operator",
+                "--namespace", SYSTEM_NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m",
+                "--set", f"image.repository={repository}", "--set", f"image.tag={tag}",
+                "--set-string", f"podAnnotations.epd\\.dev/image-content={image.stem}",
+            ],
+            what="installing the operator with Helm",
+            environment={**os.environ, "KUBECONFIG": str(installation.where.kubeconfig)},
+        )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Which way requests went, from the metrics of the pods: encoder requests and embedding bytes moved by NIXL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from epd_local.demo.deployment import Deployment
+from epd_local.errors import CommandFailedError
+
+SYSTEM_PORT = 9090
+TELEMETRY_PORT = 19090
+_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9.eE+-]+)(?: [0-9]+)?$")
+
+
+@dataclass(frozen=True)
+class Path:
+    """Counters along the way of requests, summed over pods.
+
+    Attributes:
+        encoder_requests: requests that reached an encoder.
+        worker_requests: requests that reached a worker or PD process.
+        embedding_bytes: bytes that NIXL moved between processes.
+    """
+
+    encoder_requests: int = 0
+    worker_requests: int = 0
+    embedding_bytes: int = 0
+
+    def since(self, before: Path) -> Path:
+        """What was counted since an earlier reading."""
+        return Path(
+            encoder_requests=self.encoder_requests - before.encoder_requests,
+            worker_requests=self.worker_requests - before.worker_requests,
+            embedding_bytes=self.embedding_bytes - before.embedding_bytes,
+        )
+
+
+def read_path(deployment: Deployment) -> Path:
+    """Read the counters of all workers now."""
+    encoder_requests = worker_requests = embedding_bytes = 0
+    for pod, ports in _system_ports(deployment):
+        for port in ports:
+            page = deployment.metrics(pod, port=port)
+            encoder_requests += int(total(page, "dynamo_component_requests_total", component="encode"))
+            worker_requests += int(total(page, "dynamo_component_requests_total", component="backend"))
+            embedding_bytes += _nixl_bytes(deployment, pod=pod, port=TELEMETRY_PORT + port - SYSTEM_PORT)
+    return Path(encoder_requests=encoder_requests, worker_requests=worker_requests, embedding_bytes=embedding_bytes)
+
+
+def total(page: str, name: str, *, component: str | None = None) -> float:
+    """Sum of a metric's samples on a page, of one Dynamo component's ``generate`` endpoint if given."""
+    found = 0.0
+    for line in page.splitlines():
+        match = _SAMPLE.match(line)
+        if match is None or match[1] != name:
+            continue
+        labels = match[2] or ""
+        wanted = (f'dynamo_component="{component}"', 'dynamo_endpoint="generate"')
+        if component is None or all(label in labels for label in wanted):
+            found += float(match[3])
+    return found
+
+
+def _system_ports(deployment: Deployment) -> Iterable[tuple[str, list[int]]]:
+    for pod in deployment.pods():
+        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "frontend":
+            continue
+        ports = [
+            port["containerPort"]
+            for container in pod["spec"]["containers"]
+            for port in container.get("ports", ())
+            if port.get("name", "").startswith("system")
+        ]
+        yield pod["metadata"]["name"], ports
+
+
+def _nixl_bytes(deployment: Deployment, *, pod: str, port: int) -> int:
+    """Received bytes; a process that has moved nothing yet has no NIXL page."""
+    try:
+        page = deployment.metrics(pod, port=port)
+    except CommandFailedError:
+        return 0
+    return int(total(page, "agent_rx_bytes"))
