@@ -20,6 +20,13 @@ class Hierarchies:
 
     version: int
     roots: tuple[Path, ...]
+    # On a machine with both versions runc makes cgroups in the second one too, without any controller.
+    beside: tuple[Path, ...] = ()
+
+    @property
+    def every(self) -> tuple[Path, ...]:
+        """All places where something of the cluster may lie."""
+        return self.roots + self.beside
 
 
 def parse_mounts(mountinfo: str) -> Hierarchies | None:
@@ -35,7 +42,7 @@ def parse_mounts(mountinfo: str) -> Hierarchies | None:
         if place is not None and place not in found[kind]:
             found[kind].append(place)
     if found["cgroup"]:
-        return Hierarchies(version=1, roots=tuple(found["cgroup"]))
+        return Hierarchies(version=1, roots=tuple(found["cgroup"]), beside=tuple(found["cgroup2"]))
     if found["cgroup2"]:
         return Hierarchies(version=2, roots=(found["cgroup2"][0],))
     return None
@@ -108,9 +115,9 @@ def remove(cluster: str, node: str = "", *, where: Hierarchies) -> list[Path]:
     """
     end = time.monotonic() + REMOVAL_SECONDS
     while True:
-        for root in where.roots:
+        for root in where.every:
             _remove_tree(root / cluster / node)
-        left = [root / cluster / node for root in where.roots if (root / cluster / node).exists()]
+        left = [root / cluster / node for root in where.every if (root / cluster / node).exists()]
         if not left or time.monotonic() > end:
             return left
         time.sleep(0.1)

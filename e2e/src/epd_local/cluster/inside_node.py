@@ -19,7 +19,7 @@ from epd_local.cluster import cgroups, kernel, network, node_files
 from epd_local.cluster.config import SHARED_FOLDER, ClusterConfig
 from epd_local.cluster.control_plane import kubeconfig_of
 from epd_local.cluster.images import import_archive, import_images
-from epd_local.cluster.nodes import Node
+from epd_local.cluster.nodes import CONTROL_PLANE_IP, Node
 from epd_local.cluster.processes import COMPONENT_ENVIRONMENT
 from epd_local.cluster.supervisor import Supervisor
 from epd_local.locations import SOURCES
@@ -44,6 +44,7 @@ def run_node(config: ClusterConfig, node: Node) -> None:
     home = config.data / "nodes" / node.name
     _lay_own_folders(config, home=home)
     _shield_sysctls(home / "sysctl")
+    _resolve_within_the_cluster(home / "resolv.conf")
     cgroup = cgroups.create(config.name, node.name, where=cgroups.hierarchies())
     network.set_up_node(node)
     files = _write_files(config, node, home=home / "etc", cgroup=cgroup)
@@ -100,19 +101,29 @@ def _shield_sysctls(folder: Path) -> None:
             kernel.bind(shown, target)
 
 
+def _resolve_within_the_cluster(shown: Path) -> None:
+    """Ask the cluster's DNS for names, which says at once what it does not know; the machine's is out of reach."""
+    shown.write_text(f"nameserver {CONTROL_PLANE_IP}\n")
+    target = Path("/etc/resolv.conf").resolve()
+    if not target.exists():  # a link into /run, which the node has covered
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    kernel.bind(shown, target)
+
+
 def _write_files(config: ClusterConfig, node: Node, *, home: Path, cgroup: str) -> dict[str, Path]:
     home.mkdir(parents=True, exist_ok=True)
     cni = Path(node_files.CNI_CONFIG_FOLDER)
     cni.mkdir(parents=True, exist_ok=True)
-    resolv_conf = home / "resolv.conf"
-    resolv_conf.write_text("nameserver 127.0.0.1\n")
     host = node_files.Host(
         cni_folder=config.cni_folder,
         snapshotter=_snapshotter(home),
         may_raise_oom_priority=kernel.has_capability(kernel.CAP_SYS_RESOURCE),
     )
     proxy = node_files.proxy_config(node, kubeconfig=kubeconfig_of(config.state, "kube-proxy"))
-    kubelet = node_files.kubelet_config(node, cgroup=cgroup, pki=config.state / "pki", resolv_conf=resolv_conf)
+    kubelet = node_files.kubelet_config(
+        node, cgroup=cgroup, pki=config.state / "pki", resolv_conf=Path("/etc/resolv.conf")
+    )
     _write_json(cni / "10-epd-local.conflist", node_files.cni_config(node))
     (home / "containerd.toml").write_text(node_files.containerd_config(host))
     return {
