@@ -100,7 +100,7 @@ class ControlServer:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             method, path = await _read_request(reader)
-            answer = await self._answer(method, path, local=_is_local(writer))
+            answer = await self._answer(method, path, local=is_loopback(writer.get_extra_info("peername")))
         except _RefusedError as refusal:
             answer = Answer(refusal.status, str(refusal))
         except OSError:
@@ -154,8 +154,11 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str]:
     return words[0].decode("latin-1"), words[1].decode("latin-1").partition("?")[0]
 
 
-def _is_local(writer: asyncio.StreamWriter) -> bool:
-    peer = writer.get_extra_info("peername")
-    if not peer:
+def is_loopback(peer: object) -> bool:
+    """Tell whether a socket's peer name is inside this pod's network namespace."""
+    if not isinstance(peer, tuple) or not peer:
         return False
-    return ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback
+    address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
+    # Python before 3.13 does not see through an IPv4 address mapped into IPv6.
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from epd_worker.fetch import FetchError, FetchTimeoutError, Page, fetch
 
 POLL_INTERVAL = 1.0
+# Until it is healthy for the first time: refused connections cost nothing, and the group's next process waits for it.
+START_INTERVAL = 0.25
 POLL_TIMEOUT = 2.0
 TOLERATED_SLOW_ANSWERS = 2
 _MAX_PAGE = 64 * 1024
@@ -68,4 +70,4 @@ async def watch(url: str, on_change: Callable[[Health], None], *, fetch_page: Fe
     while True:
         health = await observe(health, url=url, fetch_page=fetch_page)
         on_change(health)
-        await asyncio.sleep(POLL_INTERVAL)
+        await asyncio.sleep(POLL_INTERVAL if health.ever else START_INTERVAL)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from epd_worker.spec import Role
 
 MAX_PAGE = 8 * 1024 * 1024
 _MAX_LINE = 16 * 1024
-_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\s*\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*,?')
 
 
@@ -23,51 +23,68 @@ class Series:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-_GENERATE = Series("dynamo_component_inflight_requests", {"dynamo_endpoint": "generate"})
-
-
 @dataclass(frozen=True)
 class Signal:
     """How a role shows its work.
 
-    `required` are alternatives, best first, of which the page must have one; `engine` are added up where present.
-    Both count the same requests at different depths, so the larger of the two is the number in flight.
+    `counted` are alternatives, best first; `engine` are added up where present. Both count the same requests at
+    different depths, so the larger is the number in flight. A page without any of `counted` tells nothing, unless it
+    shows `idle_mark` and lacks `busy_mark`: so looks a frontend that never had a request (seen with Dynamo 1.6.1).
     """
 
-    required: tuple[Series, ...]
+    counted: tuple[Series, ...]
     engine: tuple[Series, ...] = ()
+    idle_mark: Series | None = None
+    busy_mark: Series | None = None
+
+    def series(self) -> tuple[Series, ...]:
+        """Return everything that is looked for."""
+        marks = (mark for mark in (self.idle_mark, self.busy_mark) if mark is not None)
+        return (*self.counted, *self.engine, *marks)
 
 
+_GENERATE = (Series("dynamo_component_inflight_requests", {"dynamo_endpoint": "generate"}),)
 _ENGINE = (Series("vllm:num_requests_running"), Series("vllm:num_requests_waiting"))
 SIGNALS: Mapping[Role, Signal] = {
-    Role.FRONTEND: Signal((Series("dynamo_frontend_active_requests"), Series("dynamo_frontend_inflight_requests"))),
-    Role.ENCODER: Signal((_GENERATE,)),
-    Role.PD: Signal((_GENERATE,), _ENGINE),
-    Role.WORKER: Signal((_GENERATE,), _ENGINE),
+    Role.FRONTEND: Signal(
+        counted=(Series("dynamo_frontend_active_requests"), Series("dynamo_frontend_inflight_requests")),
+        idle_mark=Series("dynamo_frontend_disconnected_clients"),
+        busy_mark=Series("dynamo_frontend_requests_total"),
+    ),
+    Role.ENCODER: Signal(counted=_GENERATE),
+    Role.PD: Signal(counted=_GENERATE, engine=_ENGINE),
+    Role.WORKER: Signal(counted=_GENERATE, engine=_ENGINE),
 }
 
 
 def in_flight(role: Role, page: str) -> float | None:
     """Return the requests in flight; None when the page does not tell, which is not the same as zero."""
     signal = SIGNALS[role]
-    names = {series.name for series in signal.required + signal.engine}
-    totals: dict[str, float] = {}
-    for name, labels, value in _samples(page, names):
-        for series in signal.required + signal.engine:
-            if series.name == name and all(labels.get(key) == want for key, want in series.labels.items()):
-                totals[name] = totals.get(name, 0.0) + value
+    totals = _totals(page, signal.series())
     if not all(math.isfinite(total) for total in totals.values()):
         return None
-    for series in signal.required:
+    for series in signal.counted:
         if series.name in totals:
-            engine = sum(totals.get(other.name, 0.0) for other in signal.engine)
-            return max(totals[series.name], engine)
+            return max(totals[series.name], sum(totals.get(other.name, 0.0) for other in signal.engine))
+    idle, busy = signal.idle_mark, signal.busy_mark
+    if idle is not None and idle.name in totals and (busy is None or busy.name not in totals):
+        return 0.0
     return None
 
 
-def _samples(page: str, names: set[str]) -> Iterator[tuple[str, dict[str, str], float]]:
+def _totals(page: str, wanted: Sequence[Series]) -> dict[str, float]:
+    """Add up the samples of each wanted series that the page has."""
+    by_name = {series.name: series for series in wanted}
+    totals: dict[str, float] = {}
+    for name, labels, value in _samples(page, by_name.keys()):
+        if all(labels.get(key) == want for key, want in by_name[name].labels.items()):
+            totals[name] = totals.get(name, 0.0) + value
+    return totals
+
+
+def _samples(page: str, names: Set[str]) -> Iterator[tuple[str, dict[str, str], float]]:
     prefixes = tuple(names)
-    for line in page.splitlines():
+    for line in page.split("\n"):
         # Cheap test first: a vLLM page has thousands of histogram lines.
         if not line.startswith(prefixes) or len(line) > _MAX_LINE:
             continue

@@ -17,7 +17,11 @@ _QUIT_TIMEOUT = 10.0
 
 
 class MpsError(Exception):
-    """The MPS daemon could not be started; the message says why and what to change."""
+    """The MPS daemon could not be started; the message says why and what to change, `code` is the exit code."""
+
+    def __init__(self, message: str, *, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Mps:
@@ -53,7 +57,8 @@ class Mps:
         except SpawnError as error:
             raise MpsError(
                 f"CUDA MPS was asked for (cudaMps), but {error}; use an image or a container runtime that brings it,"
-                " or turn GPU sharing by MPS off"
+                " or turn GPU sharing by MPS off",
+                code=error.code,
             ) from None
         done, _ = await asyncio.wait({child.ended}, timeout=_START_TIMEOUT)
         if not done:

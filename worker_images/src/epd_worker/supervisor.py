@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -64,7 +65,9 @@ class Supervisor:
         try:
             await server.start(self._spec.control_port)
         except OSError as error:
-            self._finish(_End(code=1, message=f"control port {self._spec.control_port}: {error.strerror or error}"))
+            # asyncio words the error itself: the plain reason is in the number.
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            self._finish(_End(code=1, message=f"control port {self._spec.control_port}: {reason}"))
         starter = asyncio.create_task(self._start_all(), name="start")
         end = await self._end
         starter.cancel()
@@ -139,7 +142,7 @@ class Supervisor:
                 await member.became_healthy.wait()
                 self._console.say(f"{member.name} is healthy after {member.uptime:.1f} s")
         except (SpawnError, MpsError) as error:
-            self._finish(_End(code=error.code if isinstance(error, SpawnError) else 1, message=str(error)))
+            self._finish(_End(code=error.code, message=str(error)))
 
     def _start(self, member: Member) -> None:
         child = spawn(

@@ -1,0 +1,186 @@
+"""The drain's decisions, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epd_worker.drain import Drainer, Outcome, Progress, Reading
+from epd_worker.spec import Role
+
+ZERO, ONE, UNREADABLE = Reading(0), Reading(1), Reading(None, reason="no page")
+GONE = Reading(None, gone=True)
+
+
+class VirtualTime:
+    """A clock that moves only when everybody sleeps."""
+
+    def __init__(self):
+        self.now = 100.0
+        self._sleepers = []
+
+    def clock(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        woken = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.now + seconds, woken))
+        await woken
+
+    async def run(self, awaitable):
+        task = asyncio.ensure_future(awaitable)
+        while not task.done():
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if not task.done() and self._sleepers:
+                self._sleepers.sort(key=lambda sleeper: sleeper[0])
+                self.now, woken = self._sleepers.pop(0)
+                woken.set_result(None)
+        return task.result()
+
+
+@dataclass
+class Process:
+    """A process whose requests in flight follow a plan of (until second, reading)."""
+
+    name: str
+    role: Role
+    time: VirtualTime
+    plan: list[tuple[float, Reading]]
+    was_ready: bool = True
+    read_takes: float = 0.0
+    unready_at: float | None = None
+    timeouts: list[float] = field(default_factory=list)
+
+    def begin_drain(self):
+        self.unready_at = self.time.now
+        return self.was_ready
+
+    async def read(self, *, timeout):
+        self.timeouts.append(timeout)
+        if self.read_takes:
+            await self.time.sleep(min(self.read_takes, timeout))
+        return next((reading for until, reading in self.plan if self.time.now - 100.0 < until), ZERO)
+
+
+def _drain(processes, time, *, timeout=60.0, settle=6.0):
+    drainer = Drainer(timeout=timeout, settle=settle, clock=time.clock, sleep=time.sleep)
+    return asyncio.run(time.run(drainer.drain(processes)))
+
+
+def _one(plan, *, timeout=60.0, settle=6.0, **options):
+    time = VirtualTime()
+    process = Process("main", Role.PD, time, plan, **options)
+    (result,) = _drain([process], time, timeout=timeout, settle=settle)
+    return result, process
+
+
+def test_an_idle_process_is_drained_after_the_settle_time_and_two_readings():
+    result, _ = _one([])
+    assert (result.outcome, result.seconds) == (Outcome.DRAINED, 6.5)
+
+
+def test_zero_before_the_settle_time_does_not_count():
+    # A request arrives at the last moment, when the kubelet and Dynamo have not yet noticed.
+    result, _ = _one([(5.9, ZERO), (8.2, ONE)])
+    assert (result.outcome, result.seconds) == (Outcome.DRAINED, 9.0)
+
+
+def test_zero_must_be_seen_twice_in_a_row():
+    result, _ = _one([(6.4, ZERO), (6.9, ONE), (7.4, ZERO), (7.9, UNREADABLE)])
+    assert (result.outcome, result.seconds) == (Outcome.DRAINED, 8.5)
+
+
+def test_a_long_request_is_waited_for():
+    result, _ = _one([(41, ONE)])
+    assert (result.outcome, result.seconds) == (Outcome.DRAINED, 41.5)
+
+
+def test_the_deadline_ends_the_wait_and_says_what_is_left():
+    result, _ = _one([(1000, Reading(3))])
+    assert (result.outcome, result.seconds) == (Outcome.DEADLINE, 60.0)
+    assert result.describe() == "main: deadline after 60.0 s (3 still in flight)"
+
+
+def test_unreadable_metrics_are_waited_for_until_the_deadline():
+    result, _ = _one([(1000, UNREADABLE)])
+    assert result.describe() == "main: deadline after 60.0 s (no page)"
+
+
+def test_a_reading_never_takes_longer_than_what_is_left():
+    result, process = _one([(1000, UNREADABLE)], timeout=10, read_takes=3600)
+    assert result.outcome is Outcome.DEADLINE
+    assert result.seconds == 10
+    assert max(process.timeouts) == 3.0
+    assert process.timeouts[-1] < 3.0
+
+
+def test_a_process_that_is_gone_needs_no_wait():
+    result, _ = _one([(2.2, ONE), (1000, GONE)])
+    assert (result.outcome, result.seconds) == (Outcome.GONE, 2.5)
+
+
+def test_a_process_that_was_never_ready_is_not_waited_for():
+    result, process = _one([(1000, ONE)], was_ready=False)
+    assert (result.outcome, result.seconds) == (Outcome.NEVER_READY, 0.0)
+    assert process.unready_at == 100.0
+
+
+def test_no_time_at_all_still_makes_the_process_unready():
+    result, process = _one([], timeout=0)
+    assert (result.outcome, process.unready_at) == (Outcome.DEADLINE, 100.0)
+
+
+def _group(plans):
+    time = VirtualTime()
+    return time, [Process(name, role, time, plan) for name, role, plan in plans]
+
+
+def test_encoders_stay_ready_until_the_pd_is_drained_then_drain_together():
+    time, processes = _group(
+        [
+            ("encoder-0", Role.ENCODER, [(30, ONE)]),
+            ("encoder-1", Role.ENCODER, []),
+            ("pd", Role.PD, [(20, ONE)]),
+        ]
+    )
+    results = _drain(processes, time)
+    assert [result.name for result in results] == ["pd", "encoder-0", "encoder-1"]
+    assert [process.unready_at for process in processes] == [120.5, 120.5, 100.0]
+    assert [result.seconds for result in results] == [20.5, 10.0, 6.5]
+    assert {result.outcome for result in results} == {Outcome.DRAINED}
+
+
+def test_the_deadline_is_one_for_all_stages():
+    time, processes = _group([("encoder-0", Role.ENCODER, []), ("pd", Role.PD, [(1000, ONE)])])
+    results = _drain(processes, time)
+    assert [(result.name, result.outcome) for result in results] == [
+        ("pd", Outcome.DEADLINE),
+        ("encoder-0", Outcome.DEADLINE),
+    ]
+    assert time.now == 160.0
+    assert processes[0].unready_at == 160.0
+
+
+readings = st.sampled_from([ZERO, ONE, UNREADABLE])
+
+
+@given(st.lists(readings, max_size=30), st.floats(min_value=0, max_value=10))
+def test_drained_means_two_zeros_in_a_row_after_settling(sequence, settle):
+    progress, zeros = Progress(settle=settle), 0
+    for step, reading in enumerate(sequence):
+        progress = progress.after(reading, unready_for=step * 0.5)
+        zeros = zeros + 1 if reading is ZERO and step * 0.5 >= settle else 0
+        assert (progress.outcome is Outcome.DRAINED) == (zeros >= 2)
+        if progress.outcome is not None:
+            break
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_every_role_has_a_stage(role):
+    time, processes = _group([("main", role, [])])
+    assert [result.outcome for result in _drain(processes, time)] == [Outcome.DRAINED]

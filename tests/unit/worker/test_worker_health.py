@@ -1,0 +1,115 @@
+"""Readiness from health answers, and the bounded HTTP client that reads them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from epd_worker.fetch import FetchError, FetchTimeoutError, Page, fetch
+from epd_worker.health import Health, after_answer, after_error, after_slow, observe
+
+HEALTHY = after_answer(Health(), status=200)
+
+
+def test_only_a_good_answer_makes_healthy():
+    assert not Health().healthy
+    assert HEALTHY.healthy
+    assert not after_answer(Health(), status=503).healthy
+    assert not after_answer(HEALTHY, status=302).healthy
+
+
+def test_two_slow_answers_are_tolerated_once_healthy_and_the_third_is_not():
+    once = after_slow(HEALTHY, reason="slow")
+    twice = after_slow(once, reason="slow")
+    thrice = after_slow(twice, reason="slow")
+    assert [state.healthy for state in (once, twice, thrice)] == [True, True, False]
+    assert (thrice.reason, thrice.ever) == ("slow", True)
+    assert not after_slow(thrice, reason="slow").healthy
+
+
+def test_a_good_answer_starts_the_tolerance_anew():
+    state = after_answer(after_slow(after_slow(HEALTHY, reason="slow"), reason="slow"), status=200)
+    assert after_slow(state, reason="slow").healthy
+
+
+def test_a_slow_answer_while_starting_is_not_healthy():
+    assert not after_slow(Health(), reason="slow").healthy
+
+
+def test_an_error_is_believed_at_once_but_not_forgotten_that_it_was_ready():
+    state = after_error(HEALTHY, reason="refused")
+    assert (state.healthy, state.ever, state.reason) == (False, True, "refused")
+
+
+@pytest.mark.parametrize(
+    ("answer", "healthy", "slow"),
+    [
+        (Page(200, b""), True, 0),
+        (Page(503, b""), False, 0),
+        (FetchTimeoutError("slow"), True, 1),
+        (FetchError("refused"), False, 0),
+    ],
+)
+def test_what_the_page_does_becomes_a_state(answer, healthy, slow):
+    async def fetch_page(_url):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    state = asyncio.run(observe(HEALTHY, url="http://x", fetch_page=fetch_page))
+    assert (state.healthy, state.slow_in_a_row) == (healthy, slow)
+
+
+async def _fetch_from(answer: bytes | None, *, timeout=20.0):
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        if answer is None:
+            await reader.read()
+        else:
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        return await fetch(f"http://127.0.0.1:{port}/health?x=1", timeout=timeout, limit=1000)
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "page"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", Page(200, b"hello")),
+        (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno", Page(503, b"no")),
+        (b"HTTP/1.0 204 No Content\r\nContent-Length: 0\r\n\r\n", Page(204, b"")),
+    ],
+)
+def test_pages_are_read(answer, page):
+    assert asyncio.run(_fetch_from(answer)) == page
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"", "the connection ended before an HTTP answer"),
+        (b"SSH-2.0-x\r\n\r\n", "the answer is not HTTP"),
+        (b"HTTP/1.1 abc\r\n\r\n", "the answer is not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "the page ended early"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", "larger than 1000 bytes"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100_000, "larger than 1000 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "transfer encoding"),
+        (b"x" * 100_000, "the answer's head is too long"),
+    ],
+)
+def test_nonsense_is_an_error_with_a_reason(answer, reason):
+    with pytest.raises(FetchError, match=reason):
+        asyncio.run(_fetch_from(answer))
+
+
+def test_silence_is_slow_and_a_closed_port_is_an_error(engine):
+    with pytest.raises(FetchTimeoutError, match="no answer from"):
+        asyncio.run(_fetch_from(None, timeout=0.05))
+    with pytest.raises(FetchError, match="Connect"):
+        asyncio.run(fetch(engine().health_url, timeout=20, limit=10))

@@ -1,0 +1,191 @@
+"""The launcher with one process, all of it real processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_a_process_is_ready_when_its_health_page_says_so(workbench, engine, eventually, get):
+    fake = engine("main", "worker", "--health", "503")
+    launcher = workbench.run(fake)
+    eventually(lambda: "answers 503" in get(launcher.port, "/ready/main")[1], "the reason is shown")
+    assert get(launcher.port, "/live")[0] == 200
+    fake.set(health="200")
+    launcher.wait_ready()
+    fake.set(health="500")
+    eventually(lambda: not launcher.ready(), "unready again")
+    assert "its health page answers 500" in get(launcher.port, "/ready/main")[1]
+    fake.set(health="200")
+    launcher.wait_ready()
+
+
+def test_sigterm_stops_the_process_and_the_launcher_ends_with_0(workbench, engine, alive):
+    launcher = workbench.run(engine())
+    launcher.wait_ready()
+    pid = launcher.pid()
+    assert launcher.terminate() == 0
+    assert not alive(pid)
+    assert launcher.message() == ""
+
+
+def test_sigterm_while_starting_stops_at_once(workbench, engine, eventually, alive):
+    launcher = workbench.run(engine("main", "worker", "--health", "503"))
+    eventually(lambda: bool(launcher.log.exists() and "started as process" in launcher.output()), "started")
+    pid = launcher.pid()
+    assert launcher.terminate() == 0
+    assert not alive(pid)
+
+
+def test_a_process_that_ignores_sigterm_is_killed_after_the_stop_timeout(workbench, engine, alive):
+    launcher = workbench.run(engine("main", "worker", "--ignore-term"), "--stop-timeout", "0.3")
+    launcher.wait_ready()
+    pid = launcher.pid()
+    assert launcher.terminate() == 137
+    assert not alive(pid)
+    assert launcher.message() == "main: killed, as still running 0.3 s after SIGTERM"
+
+
+@pytest.mark.parametrize("session", [(), ("--helper-leaves-session",)], ids=["same group", "own session"])
+def test_a_killed_process_leaves_no_helper_behind(workbench, engine, alive, tmp_path, session):
+    helper = tmp_path / "helper"
+    launcher = workbench.run(engine("main", "worker", "--helper", str(helper), *session))
+    launcher.wait_ready()
+    helper_pid = int(helper.read_text())
+    assert alive(helper_pid)
+    os.kill(launcher.pid(), signal.SIGKILL)
+    assert launcher.wait() == 137
+    assert not alive(helper_pid)
+    assert launcher.message().startswith("process main ended with signal 9 (SIGKILL) after ")
+    assert "out of memory" in launcher.message()
+
+
+@pytest.mark.parametrize("session", [(), ("--helper-leaves-session",)], ids=["same group", "own session"])
+def test_sigterm_leaves_no_helper_behind(workbench, engine, alive, tmp_path, session):
+    helper = tmp_path / "helper"
+    launcher = workbench.run(engine("main", "worker", "--helper", str(helper), *session))
+    launcher.wait_ready()
+    assert launcher.terminate() == 0
+    assert not alive(int(helper.read_text()))
+
+
+def _run_command(workbench, *command, environment=None):
+    urls = ["--health-url", "http://127.0.0.1:9/health", "--metrics-url", "http://127.0.0.1:9/metrics"]
+    return workbench.launch("--role", "pd", *urls, command=list(command), environment=environment)
+
+
+def test_a_failed_process_gives_its_exit_code_and_its_last_words(workbench):
+    script = "import sys; print('loading', flush=True); sys.exit('\\x1b[31mno such model: café\\x1b[0m\\n\\n')"
+    launcher = _run_command(workbench, sys.executable, "-c", script)
+    assert launcher.wait() == 1
+    assert launcher.message() == "process main ended with exit code 1 after 0 s; last output: no such model: café"
+    assert launcher.message() in launcher.output()
+
+
+def test_a_flood_of_output_gives_a_short_message(workbench):
+    script = "import sys; sys.stdout.buffer.write(b'\\xff\\x00' * 300000); sys.exit(3)"
+    launcher = _run_command(workbench, sys.executable, "-c", script)
+    assert launcher.wait() == 3
+    assert 0 < len(launcher.termination_log.read_bytes()) <= 1024
+    assert "\n" not in launcher.message()
+
+
+def test_the_output_of_a_single_process_is_passed_on_unchanged(workbench):
+    launcher = _run_command(workbench, sys.executable, "-c", "print('a\\n\\n  b'); import sys; sys.exit(4)")
+    assert launcher.wait() == 4
+    assert "\na\n\n  b\n" in launcher.output()
+
+
+def test_a_missing_program_is_named(workbench):
+    launcher = _run_command(workbench, "no-such-program", environment={"PATH": "/nowhere"})
+    assert launcher.wait() == 127
+    assert launcher.message() == "no-such-program: command not found in PATH /nowhere"
+
+
+def test_a_program_that_cannot_be_executed_is_named(workbench, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("neither ELF nor a script\n")
+    broken.chmod(0o755)
+    launcher = _run_command(workbench, str(broken))
+    assert launcher.wait() == 126
+    assert launcher.message() == f"{broken}: Exec format error"
+
+
+def test_a_taken_control_port_is_named(workbench, engine):
+    first = workbench.run(engine())
+    first.wait_ready()
+    # The last of two equal flags counts.
+    second = workbench.run(engine(), "--control-port", str(first.port))
+    assert second.wait() == 1
+    assert second.message() == f"control port {first.port}: Address already in use"
+
+
+def test_the_child_gets_default_signals_and_an_empty_stdin(workbench):
+    script = (
+        "import sys\n"
+        "print('STDIN', repr(sys.stdin.read()))\n"
+        "print(*[l for l in open('/proc/self/status') if l.startswith(('SigBlk', 'SigIgn'))])\n"
+        "sys.exit(5)"
+    )
+    launcher = _run_command(workbench, sys.executable, "-c", script)
+    assert launcher.wait() == 5
+    blocked, ignored = (
+        int(line.split(":")[1], 16) for line in launcher.output().splitlines() if line.strip().startswith("Sig")
+    )
+    assert "STDIN ''" in launcher.output()
+    assert blocked == 0
+    # Python itself ignores SIGPIPE (13) and SIGXFSZ (25) at its start; SIGINT and SIGTERM must not be.
+    assert not ignored & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1))
+
+
+def _may_make_pid_namespaces() -> bool:
+    tool = shutil.which("unshare")
+    return tool is not None and subprocess.run([tool, "-p", "-f", "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _may_make_pid_namespaces(), reason="needs the right to make a PID namespace")
+def test_as_process_1_the_launcher_reaps_orphans_and_obeys_sigterm(workbench, engine, eventually, tmp_path):
+    # Double fork: the helper's parent leaves at once and process 1 inherits it; then it dies.
+    orphan = tmp_path / "orphan"
+    script = f"(sh -c 'echo $$ > {orphan}; sleep 0.2' &); exec \"$@\""
+    fake = engine()
+    launcher = workbench.launch(
+        *("--role", "worker", "--health-url", fake.health_url, "--metrics-url", fake.metrics_url),
+        command=["sh", "-c", script, "sh", *fake.command],
+        wrapper=("unshare", "--pid", "--fork", "--mount-proc"),
+    )
+    launcher.wait_ready()
+    process_1 = int(Path(f"/proc/{launcher.popen.pid}/task/{launcher.popen.pid}/children").read_text())
+    eventually(
+        lambda: len(Path(f"/proc/{process_1}/task/{process_1}/children").read_text().split()) == 1,
+        "the orphan is reaped and only the engine is left",
+    )
+    os.kill(process_1, signal.SIGTERM)
+    assert launcher.wait() == 0
+
+
+def test_a_stub_ends_with_0_on_sigterm_and_says_where_its_process_runs(workbench, eventually):
+    stub = workbench.start(["stub", "--name", "encoder-0"])
+    eventually(lambda: "encoder-0 runs under the launcher" in workbench.output_of(stub), "the stub runs")
+    stub.send_signal(signal.SIGTERM)
+    assert stub.wait(30) == 0
+
+
+def test_a_stub_loads_neither_asyncio_nor_argparse(workbench):
+    loaded = "import sys; sys.argv=['epd_worker', 'stub']; from epd_worker.__main__ import main; main(); "
+    report = "print(*[name for name in ('asyncio', 'argparse', 'json', 'http') if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", loaded + report],
+        env={**os.environ, "PYTHONPATH": str(Path(sys.modules["epd_worker"].__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == ""
+    assert done.stderr.startswith("usage: ")
