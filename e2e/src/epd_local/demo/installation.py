@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def install(where: Locations) -> Installation:
     site_packages = worker_env.ensure()
     images = [worker_image(where), operator_image(where)]
     mounts = {
-        "python": worker_env.base_python(),
+        "python": Path(sys.base_prefix),
         "site-packages": site_packages,
         "worker": REPOSITORY / "worker_images" / "src",
         "models": REPOSITORY / "e2e" / "tiny_model" / "models",
