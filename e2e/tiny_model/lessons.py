@@ -88,7 +88,7 @@ def _chatter(chance: random.Random) -> str:
     """Return a text that means nothing, or one of the questions that need a picture, for the answer of last resort."""
     if chance.random() < 0.15:
         return chance.choice(QUESTIONS[:-1])
-    words = [_word(chance) for _ in range(chance.randint(1, 14))]
+    words = [_word(chance) for _ in range(chance.randint(1, 8))]
     return " ".join(words).capitalize() + chance.choice((".", "?", "!", ""))
 
 

@@ -11,6 +11,20 @@ site-packages (an image that mounts the folder at ``/opt/epd/site-packages`` sta
   at run time; without it the frontend runs NIXL "in stub mode" and a model with frontend decoding is never listed.
 * ``NIXL_PLUGIN_DIR`` must be ``.nixl_cu13.mesonpy.libs/plugins`` (`NIXL_PLUGINS`), where UCX's backend lies.
 
+Small and quick to start on a CPU, seen in all roles (`LEAN_ENVIRONMENT` and `LEAN_ARGUMENTS` of ``dynamo.vllm``): the
+model's executor inside the engine's process instead of a process of its own, and a small key-value cache. Of start-up
+nearly everything is imports (the engine's own warm-up takes half a second), so a process less counts most.
+
+========== ====================== =====================
+role       without                with
+========== ====================== =====================
+aggregated 3.9 GB, 27 s of CPU    2.1 GB, 16 s of CPU
+PD         3.9 GB, 27 s of CPU    2.1 GB, 17 s of CPU
+encoder    about 3 GB             1.0 GB, 9 s of CPU
+========== ====================== =====================
+
+``VLLM_CPU_KVCACHE_SPACE`` must then be unset: it takes whole gibibytes and overrides ``--kv-cache-memory-bytes``.
+
 Standard library only: this runs before anything of the project is installed.
 """
 
@@ -35,6 +49,18 @@ UV_LOCK = REPOSITORY / "tests" / "uv.lock"
 
 NIXL_LIBRARIES = ".nixl_cu13.mesonpy.libs"
 NIXL_PLUGINS = f"{NIXL_LIBRARIES}/plugins"
+
+LEAN_ENVIRONMENT = {
+    # Only without it does vLLM accept the "uni" executor on a CPU; the engine keeps a process of its own all the same.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_COMPILE_DISABLE": "1",
+}
+LEAN_ARGUMENTS = (
+    *("--dtype", "float32", "--max-model-len", "2048", "--enforce-eager", "--max-num-seqs", "8"),
+    *("--distributed-executor-backend", "uni", "--kv-cache-memory-bytes", "134217728"),
+)
 
 SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
 # Part of the key: raise it when the way of installing changes what lands in the folder.
@@ -70,6 +96,7 @@ def runtime_environment(site_packages: Path) -> dict[str, str]:
         "LD_LIBRARY_PATH": str(site_packages / NIXL_LIBRARIES),
         "NIXL_PLUGIN_DIR": str(site_packages / NIXL_PLUGINS),
         "VLLM_TARGET_DEVICE": "cpu",
+        **LEAN_ENVIRONMENT,
     }
 
 
