@@ -21,10 +21,13 @@ STUBBORN = (
 )
 
 
+IDLE = 'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 0'
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     state: ClassVar[dict[str, str]] = {
         "health": "200",
-        "metrics": 'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 0',
+        "metrics": IDLE,
     }
 
     def do_GET(self) -> None:

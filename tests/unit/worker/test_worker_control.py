@@ -15,6 +15,7 @@ from epd_worker.control import ControlServer, is_loopback
 class Application:
     def __init__(self):
         self.drains = 0
+        self.asked = asyncio.Event()
         self.release = asyncio.Event()
 
     def readiness(self, name):
@@ -28,6 +29,7 @@ class Application:
 
     async def drain(self):
         self.drains += 1
+        self.asked.set()
         await self.release.wait()
         return "up: drained"
 
@@ -142,8 +144,7 @@ def test_idle_connections_do_not_lock_probes_out(monkeypatch):
 def test_a_probe_is_answered_while_a_drain_waits():
     async def scenario(application, port):
         hook = asyncio.create_task(_send(port, b"POST /drain HTTP/1.1\r\n\r\n", end=False))
-        while not application.drains:
-            await asyncio.sleep(0.01)
+        await application.asked.wait()
         probe = await _send(port, b"GET /ready/up HTTP/1.1\r\n\r\n")
         assert not hook.done()
         application.release.set()

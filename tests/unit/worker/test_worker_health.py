@@ -61,7 +61,7 @@ def test_what_the_page_does_becomes_a_state(answer, healthy, slow):
     assert (state.healthy, state.slow_in_a_row) == (healthy, slow)
 
 
-async def _fetch_from(answer: bytes | None, *, timeout=20.0):
+async def _fetch_from(answer, *, timeout=20.0):  # noqa: ASYNC109 - handed on
     async def serve(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         if answer is None:

@@ -100,10 +100,9 @@ json_values = st.recursive(
 def test_any_json_is_understood_or_refused_in_one_way(value):
     try:
         group = parse_group(json.dumps(value))
-    except SpecError as refusal:
-        assert str(refusal)
-    else:
-        assert group.processes
+    except SpecError:
+        return
+    assert group.processes
 
 
 URLS = ["--health-url", "http://127.0.0.1:1/h", "--metrics-url", "http://127.0.0.1:1/m"]
