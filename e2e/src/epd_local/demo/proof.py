@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from epd_local.demo.deployment import Deployment
 from epd_local.errors import CommandFailedError
@@ -38,7 +39,7 @@ class Path:
 
 
 def read_path(deployment: Deployment) -> Path:
-    """Read the counters of all workers now."""
+    """Read the counters of all ready workers now."""
     encoder_requests = worker_requests = embedding_bytes = 0
     for pod, ports in _system_ports(deployment):
         for port in ports:
@@ -65,7 +66,7 @@ def total(page: str, name: str, *, component: str | None = None) -> float:
 
 def _system_ports(deployment: Deployment) -> Iterable[tuple[str, list[int]]]:
     for pod in deployment.pods():
-        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "frontend":
+        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "frontend" or not _is_ready(pod):
             continue
         ports = [
             port["containerPort"]
@@ -74,6 +75,11 @@ def _system_ports(deployment: Deployment) -> Iterable[tuple[str, list[int]]]:
             if port.get("name", "").startswith("system")
         ]
         yield pod["metadata"]["name"], ports
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def _nixl_bytes(deployment: Deployment, *, pod: str, port: int) -> int:

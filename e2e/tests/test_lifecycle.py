@@ -1,0 +1,184 @@
+"""What users see when things break, end or are wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stories import eventually, operator_pod, remove
+
+from epd_local import pictures
+from epd_local.demo.chat import Answer, Endpoint, RequestRefusedError
+from epd_local.demo.deployment import Deployment, example
+from epd_local.demo.installation import SYSTEM_NAMESPACE, Installation
+from epd_local.demo.proof import total
+
+OPERATOR = "deployment/epd-operator"
+
+
+@pytest.fixture(scope="module")
+def deployment(start: Callable[[str], Deployment]) -> Deployment:
+    """Disaggregated, answering."""
+    return start("disaggregated")
+
+
+@pytest.fixture
+def other(installation: Installation) -> Iterator[Deployment]:
+    """A further deployment without running workers, removed afterwards."""
+    extra = Deployment(kubectl=installation.kubectl, name="other")
+    yield extra
+    remove(extra)
+
+
+def manifest(folder: Path, *, name: str, change: Callable[[dict[str, Any]], object] = lambda _: None) -> Path:
+    """The aggregated example under another name and with a change."""
+    document = yaml.safe_load(example("aggregated").read_text())
+    document["metadata"]["name"] = name
+    change(document["spec"])
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def ready(deployment: Deployment) -> bool:
+    return deployment.condition("Ready").get("status") == "True"
+
+
+def test_a_request_in_flight_outlives_the_pod_that_serves_it(deployment: Deployment, endpoint: Endpoint) -> None:
+    answers: list[Answer | RequestRefusedError] = []
+
+    def long_request() -> None:
+        try:
+            answers.append(endpoint.ask("Say hello.", max_tokens=1500, ignore_eos=True))
+        except RequestRefusedError as error:
+            answers.append(error)
+
+    request = threading.Thread(target=long_request)
+    request.start()
+    pod = deployment.pods("pd")[0]["metadata"]["name"]
+    eventually(lambda: _running(deployment, pod) == 1, what=lambda: "the request never reached the PD worker")
+    deployment.kubectl.run("delete", "pod", pod, "--wait=false")
+    request.join()
+    (answer,) = answers
+    assert isinstance(answer, Answer), answer
+    assert len(answer.log_probabilities) == 1500
+    eventually(lambda: pod not in [p["metadata"]["name"] for p in deployment.pods("pd")], what=deployment.pods)
+    eventually(lambda: ready(deployment), what=deployment.get)
+
+
+def _running(deployment: Deployment, pod: str) -> float:
+    return total(deployment.metrics(pod, port=9090), "vllm:num_requests_running")
+
+
+def test_a_killed_worker_process_comes_back_and_the_status_says_why_it_was_away(
+    deployment: Deployment, endpoint: Endpoint
+) -> None:
+    eventually(lambda: ready(deployment), what=deployment.get)
+    pod = deployment.pods("encoder")[0]["metadata"]["name"]
+    deployment.kubectl.run("exec", pod, "--", "busybox", "pkill", "-9", "-f", "dynamo.vllm --model")
+    eventually(
+        lambda: deployment.condition("Ready").get("reason") == "ContainerRestarted",
+        what=lambda: deployment.condition("Ready"),
+    )
+    message = deployment.condition("Ready")["message"]
+    assert pod in message
+    assert "signal 9" in message or "SIGKILL" in message
+    eventually(lambda: ready(deployment), what=deployment.get)
+    subject = pictures.Subject(colour="yellow", shape="triangle", seed=pictures.UNSEEN + 99)
+    eventually(endpoint.models, what=lambda: "the model did not come back")
+    assert endpoint.ask(pictures.QUESTION, image=pictures.data_url(subject)).text == subject.answer
+
+
+def test_deletion_leaves_nothing_behind(deployment: Deployment) -> None:
+    remove(deployment)
+    metadata = deployment.kubectl.items("dynamoworkermetadatas.nvidia.com", "-n", deployment.namespace)
+    assert [m for m in metadata if m["metadata"]["name"].startswith(deployment.name)] == []
+
+
+def test_deletion_leaves_nothing_behind_while_the_operator_is_down(
+    installation: Installation, other: Deployment, tmp_path: Path
+) -> None:
+    other.apply(manifest(tmp_path, name=other.name))
+    eventually(other.pods, what=other.get)
+    installation.kubectl.run("scale", OPERATOR, "-n", SYSTEM_NAMESPACE, "--replicas=0")
+    installation.kubectl.run("rollout", "status", OPERATOR, "-n", SYSTEM_NAMESPACE)
+    try:
+        remove(other)
+    finally:
+        installation.kubectl.run("scale", OPERATOR, "-n", SYSTEM_NAMESPACE, "--replicas=1")
+        installation.kubectl.run("rollout", "status", OPERATOR, "-n", SYSTEM_NAMESPACE, "--timeout=120s")
+
+
+def test_an_operator_killed_in_the_middle_of_a_creation_comes_to_the_same_end(
+    installation: Installation, other: Deployment, tmp_path: Path
+) -> None:
+    path = manifest(tmp_path, name=other.name)
+    kinds = {"Deployment/other-frontend", "Deployment/other-worker", "Service/other"}
+    kinds |= {"ServiceAccount/other-discovery", "RoleBinding/other-discovery"}
+
+    def children() -> set[str]:
+        return {child for child in other.leftovers() if not child.startswith(("Pod/", "ReplicaSet/"))}
+
+    other.apply(path)
+    installation.kubectl.run(
+        "delete", "pod", operator_pod(installation), "-n", SYSTEM_NAMESPACE, "--force", "--grace-period=0"
+    )
+    eventually(lambda: children() == kinds, what=children)
+    eventually(lambda: other.condition("Ready").get("observedGeneration") == 1, what=other.get)
+
+
+def test_an_image_that_cannot_be_pulled_is_told(other: Deployment, tmp_path: Path) -> None:
+    def change(spec: dict[str, Any]) -> None:
+        spec["worker"]["podTemplate"] = {"image": "registry.invalid/none:1"}
+
+    other.apply(manifest(tmp_path, name=other.name, change=change))
+    eventually(lambda: other.condition("Ready").get("reason") == "ImagePullFailed", what=other.get)
+    assert "registry.invalid/none:1" in other.condition("Ready")["message"]
+    assert other.condition("Stalled")["status"] == "False"
+
+
+def test_gpus_that_no_node_has_are_told_in_the_schedulers_words(other: Deployment, tmp_path: Path) -> None:
+    def change(spec: dict[str, Any]) -> None:
+        spec["worker"]["gpusPerReplica"] = 64
+
+    other.apply(manifest(tmp_path, name=other.name, change=change))
+    eventually(lambda: other.condition("Ready").get("reason") == "Unschedulable", what=other.get)
+    assert "Insufficient nvidia.com/gpu" in other.condition("Ready")["message"]
+
+
+def test_a_service_of_a_stranger_is_never_taken_over(
+    installation: Installation, other: Deployment, tmp_path: Path
+) -> None:
+    kubectl = installation.kubectl
+    kubectl.run("create", "service", "clusterip", "other", "--tcp=80")
+    try:
+        other.apply(manifest(tmp_path, name=other.name))
+        eventually(lambda: other.condition("Stalled").get("reason") == "NameTaken", what=other.get)
+        service = kubectl.get("service", "other")
+        assert "ownerReferences" not in service["metadata"]
+        assert service["spec"]["ports"][0]["port"] == 80
+    finally:
+        kubectl.run("delete", "service", "other")
+
+
+def test_an_object_made_again_under_the_same_name_gets_children_of_its_own(other: Deployment, tmp_path: Path) -> None:
+    path = manifest(tmp_path, name=other.name)
+    other.apply(path)
+    eventually(other.pods, what=other.get)
+    first = other.get()
+    other.delete()
+    other.apply(path)
+    second = other.get()
+    assert first is not None
+    assert second is not None
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+
+    def owners() -> set[str]:
+        found = other.kubectl.items("deployments", "-l", "epd.dev/deployment=other")
+        return {d["metadata"]["ownerReferences"][0]["uid"] for d in found}
+
+    eventually(lambda: owners() == {second["metadata"]["uid"]}, what=owners)

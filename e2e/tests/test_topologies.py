@@ -1,0 +1,108 @@
+"""Each topology answers, by its own way, with the same result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from stories import eventually, operator_metric
+
+from epd_local import pictures
+from epd_local.demo.chat import Answer, Endpoint
+from epd_local.demo.deployment import TOPOLOGIES, Deployment
+from epd_local.demo.installation import Installation
+from epd_local.demo.proof import read_path
+
+TOLERANCE = 1e-3
+"""Largest difference of a token's log-probability between topologies. Encoder and PD compute in float32 in other
+batches and processes than an aggregated worker; another picture differs by far more."""
+
+PASSES = "epd_operator_reconcile_duration_seconds_count"
+WRITES = "epd_operator_reconcile_writes_total"
+
+SUBJECTS = [
+    pictures.Subject(colour=colour, shape=shape, seed=pictures.UNSEEN + 40 + number)
+    for number, (colour, shape) in enumerate([("red", "circle"), ("blue", "square"), ("green", "triangle")])
+]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A topology that answers."""
+
+    topology: str
+    deployment: Deployment
+
+
+@pytest.fixture(scope="module", params=TOPOLOGIES)
+def served(request: pytest.FixtureRequest, start: Callable[[str], Deployment]) -> Served:
+    return Served(topology=request.param, deployment=start(request.param))
+
+
+@pytest.fixture(scope="module")
+def aggregated_answers() -> dict[str, Answer]:
+    """What Aggregated, which runs first, said about each picture."""
+    return {}
+
+
+def ask(endpoint: Endpoint, subject: pictures.Subject) -> Answer:
+    return endpoint.ask(pictures.QUESTION, image=pictures.data_url(subject))
+
+
+def test_a_picture_gets_the_right_answer(served: Served, endpoint: Endpoint) -> None:
+    assert [ask(endpoint, subject).text for subject in SUBJECTS] == [subject.answer for subject in SUBJECTS]
+
+
+def test_pictures_pass_an_encoder_and_nixl_exactly_when_the_topology_is_split(
+    served: Served, endpoint: Endpoint
+) -> None:
+    before = read_path(served.deployment)
+    # A picture that was never sent: nothing is cached.
+    ask(endpoint, pictures.Subject(colour="orange", shape="square", seed=pictures.UNSEEN + int(time.time())))
+    path = read_path(served.deployment).since(before)
+    assert path.worker_requests == 1
+    if served.topology == "aggregated":
+        assert (path.encoder_requests, path.embedding_bytes) == (0, 0)
+    else:
+        assert path.encoder_requests == 1
+        assert path.embedding_bytes > 0
+
+
+def test_text_touches_no_encoder(served: Served, endpoint: Endpoint) -> None:
+    before = read_path(served.deployment)
+    assert endpoint.ask("Say hello.").text
+    path = read_path(served.deployment).since(before)
+    assert (path.worker_requests, path.encoder_requests, path.embedding_bytes) == (1, 0, 0)
+
+
+def test_log_probabilities_are_those_of_aggregated_and_differ_for_another_picture(
+    served: Served, endpoint: Endpoint, aggregated_answers: dict[str, Answer]
+) -> None:
+    answers = {subject.answer: ask(endpoint, subject) for subject in SUBJECTS}
+    if served.topology == "aggregated":
+        aggregated_answers.update(answers)
+    for name, answer in answers.items():
+        expected = aggregated_answers[name]
+        assert answer.text == expected.text
+        assert answer.log_probabilities == pytest.approx(expected.log_probabilities, abs=TOLERANCE)
+    first, second = (answers[subject.answer].log_probabilities[0] for subject in SUBJECTS[:2])
+    assert abs(first - second) > 0 or answers[SUBJECTS[0].answer].text != answers[SUBJECTS[1].answer].text
+
+
+def test_nothing_is_written_once_all_is_settled(served: Served, installation: Installation) -> None:
+    deployment = served.deployment
+
+    def settled_state() -> tuple[str, float]:
+        found = deployment.get() or {}
+        return found["metadata"]["resourceVersion"], operator_metric(installation, WRITES)
+
+    before, passes = settled_state(), operator_metric(installation, PASSES)
+    # An event that leads to a pass: somebody touches a pod.
+    pod = deployment.pods("frontend")[0]["metadata"]["name"]
+    installation.kubectl.run("annotate", "pod", pod, "--overwrite", f"touched={time.time()}")
+    eventually(
+        lambda: operator_metric(installation, PASSES) > passes, what=lambda: "the operator made no pass after an event"
+    )
+    assert settled_state() == before
