@@ -113,7 +113,7 @@ class ApiServer:
         return answer
 
     def _established(self, name: str) -> bool:
-        conditions = self.client.get(f"{CRD_PATH}/{name}").body.get("status", {}).get("conditions", [])
+        conditions = self.client.get(f"{CRD_PATH}/{name}").body.get("status", {}).get("conditions") or []
         return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
     def _start(self, binary: str) -> None:

@@ -43,7 +43,7 @@ class Answer:
     def causes(self) -> list[tuple[str, str]]:
         """Field and message of each cause of a refusal."""
         details = self.body.get("details") or {}
-        return [(cause.get("field", ""), cause.get("message", "")) for cause in details.get("causes", [])]
+        return [(cause.get("field", ""), cause.get("message", "")) for cause in details.get("causes") or []]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ KEYWORD_ORDER = (
 ROOT_PROPERTIES: dict[str, Schema] = {
     "apiVersion": {"type": "string", "description": "Version of the schema of this object."},
     "kind": {"type": "string", "description": "Kind of this object."},
-    "metadata": {"type": "object"},
+    "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},  # the name, for rules to point at
 }
 
 

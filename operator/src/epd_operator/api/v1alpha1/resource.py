@@ -53,10 +53,12 @@ class EPDDeployment(ApiModel):
         Rule(
             expression=f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
             message=f"the name becomes part of pod and Service names: use at most {MAX_NAME_LENGTH} characters",
+            field_path=".metadata.name",
         ),
         Rule(
             expression="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
             message="the name becomes part of pod and Service names: use lower-case letters, digits and '-', beginning "
             "with a letter",
+            field_path=".metadata.name",
         ),
     )

@@ -1,0 +1,273 @@
+"""Objects that are wrong in one way each, and what the API server has to say about them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.specs import raw_spec
+
+REMOVE = object()
+"""As the new value of a field: take the field away."""
+
+A, C, D = "Aggregated", "CoLocated", "Disaggregated"
+OWNED_FLAG = "this flag is set by the operator from other fields of spec"
+OWNED_VARIABLE = "this variable is set by the operator"
+UNKNOWN_POOL = "names a pool that spec.pools lacks: add the pool or correct the name"
+PODS_STAGE = {A: "worker", C: "group", D: "pd"}
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One way to be wrong.
+
+    Attributes:
+        sentence: what is wrong, as the name of the test.
+        field: path that the API server names.
+        message: part of what it says.
+        changes: new values by path below spec, made to a legal spec.
+        topology: of the legal spec.
+        name: name of the object.
+    """
+
+    sentence: str
+    field: str
+    message: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    topology: str = D
+    name: str = "qwen"
+    also: tuple[str, ...] = ()
+
+    def object(self) -> dict[str, Any]:
+        """The object."""
+        return deployment(self.topology, changes=self.changes, name=self.name)
+
+
+def deployment(topology: str = D, *, changes: Mapping[str, Any] | None = None, name: str = "qwen") -> dict[str, Any]:
+    """A legal object with changes, each a new value by path below spec such as ``pools.0.gpu.memory``."""
+    spec = copy.deepcopy(raw_spec(topology))
+    for path, value in (changes or {}).items():
+        *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+        target: Any = spec
+        for parent in parents:
+            target = target[parent] if isinstance(parent, int) else target.setdefault(parent, {})
+        if value is REMOVE:
+            del target[last]
+        else:
+            target[last] = value
+    return {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": name}, "spec": spec}
+
+
+def env(name: str, **fields: Any) -> list[dict[str, Any]]:
+    """A list of one environment variable."""
+    return [{"name": name, **fields}]
+
+
+def mount(name: str, path: str) -> dict[str, str]:
+    """A volume mount."""
+    return {"name": name, "mountPath": path}
+
+
+def _needs(topology: str, stage: str) -> Bad:
+    return Bad(
+        f"{topology} without {stage}",
+        f"spec.{stage}",
+        f"topology {topology} needs spec.{stage}: add it, or choose another topology",
+        {stage: REMOVE},
+        topology,
+    )
+
+
+def _has_not(topology: str, stage: str, *, home: str) -> Bad:
+    return Bad(
+        f"{topology} with {stage}",
+        f"spec.{stage}",
+        f"topology {topology} has no stage {stage}: remove spec.{stage}, or set topology to {home}",
+        {stage: {"pool": "gb200"}},
+        topology,
+    )
+
+
+STAGES = [
+    _needs(A, "worker"),
+    _needs(C, "group"),
+    _needs(D, "encoder"),
+    _needs(D, "pd"),
+    _has_not(A, "group", home=C),
+    _has_not(A, "encoder", home=D),
+    _has_not(A, "pd", home=D),
+    _has_not(C, "worker", home=A),
+    _has_not(C, "encoder", home=D),
+    _has_not(C, "pd", home=D),
+    _has_not(D, "worker", home=A),
+    _has_not(D, "group", home=C),
+    Bad("an unknown topology", "spec.topology", 'supported values: "Aggregated", "CoLocated"', {"topology": "Split"}),
+    Bad("no topology", "spec.topology", "Required value", {"topology": REMOVE}),
+    Bad("no pods of a stage", "spec.pd.replicas", "should be greater than or equal to 1", {"pd.replicas": 0}),
+    Bad("half a pod", "spec.pd.replicas", 'must be of type integer: "float64"', {"pd.replicas": 1.5}),
+    Bad("pods counted in a string", "spec.pd.replicas", 'must be of type integer: "string"', {"pd.replicas": "2"}),
+    Bad("more encoders than a group holds", "spec.group.encoder.count", "less than or equal to 8",
+        {"group.encoder.count": 9}, C),
+    Bad("a PD process that takes the whole GPU", "spec.group.pd.gpuMemoryPercent", "less than or equal to 95",
+        {"group.pd.gpuMemoryPercent": 100}, C),
+    Bad("a group whose processes exceed the GPU", "spec.group", "exceed the memory of the pool's GPU: lower one of them",
+        {"group.encoder": {"count": 4, "memory": "8Gi"}, "pools.0.gpu.memory": "96Gi"}, C),
+]  # fmt: skip
+
+POOLS = [
+    *(
+        Bad(f"an unknown pool of {stage}", f"spec.{stage}.pool", f"spec.{stage}.pool {UNKNOWN_POOL}",
+            {f"{stage}.pool": "h100"}, topology)
+        for topology, stage in ((A, "worker"), (C, "group"), (D, "encoder"), (D, "pd"))
+    ),
+    Bad("no pools", "spec.pools", "should have at least 1 items", {"pools": []}, A, also=("spec.worker.pool",)),
+    Bad("two pools of one name", "spec.pools[1]", 'Duplicate value: {"name":"gb200"}', {"pools.1.name": "gb200"}, A),
+    Bad("a pool without a name", "spec.pools[1].name", "Required value", {"pools.1.name": REMOVE}),
+    Bad("a pool name with capitals", "spec.pools[1].name", "should match '^[a-z0-9]", {"pools.1.name": "RTX"}, A),
+    Bad("a GPU resource without a domain", "spec.pools[0].gpu.resourceName",
+        "an extended resource has a domain, such as nvidia.com/gpu or rdma/ib", {"pools.0.gpu.resourceName": "gpu"}),
+    Bad("a GPU without memory", "spec.pools[0].gpu.memory", "less than 1Mi of memory", {"pools.0.gpu.memory": "0"}),
+    Bad("GPU memory without a unit", "spec.pools[0].gpu.memory", "less than 1Mi of memory",
+        {"pools.0.gpu.memory": "186"}),
+    Bad("an unknown architecture", "spec.pools[0].gpu.architecture", 'supported values: "amd64", "arm64"',
+        {"pools.0.gpu.architecture": "aarch64"}),
+    Bad("two GPU products for one pool", "spec.pools[0].nodeSelector",
+        "gpu.product also selects nodes by the label nvidia.com/gpu.product",
+        {"pools.0.nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H200"}}),
+    Bad("two architectures for one pool", "spec.pools[0].nodeSelector",
+        "gpu.architecture also selects nodes by the label kubernetes.io/arch",
+        {"pools.0.nodeSelector": {"kubernetes.io/arch": "amd64"}}),
+    Bad("a toleration of operator Exists with a value", "spec.pools[0].tolerations[0].value",
+        "operator Exists takes no value", {"pools.0.tolerations": [{"key": "k", "operator": "Exists", "value": "v"}]}),
+    Bad("a toleration without a key", "spec.pools[0].tolerations[0]", "then needs operator Exists",
+        {"pools.0.tolerations": [{"effect": "NoSchedule"}]}),
+    Bad("a toleration with seconds for NoSchedule", "spec.pools[0].tolerations[0].tolerationSeconds",
+        "tolerationSeconds needs effect NoExecute",
+        {"pools.0.tolerations": [{"key": "k", "effect": "NoSchedule", "tolerationSeconds": 3}]}),
+    Bad("an unknown taint effect", "spec.pools[0].tolerations[0].effect", "Unsupported value",
+        {"pools.0.tolerations": [{"key": "k", "effect": "Never"}]}),
+]  # fmt: skip
+
+CONTAINERS = [
+    *(
+        Bad(f"{name} set by the user", "spec.runtime.env[0].name", OWNED_VARIABLE, {"runtime.env": env(name, value="1")})
+        for name in ("DYN_NAMESPACE", "POD_UID", "EPD_GROUP", "CONTAINER_NAME", "UCX_TLS", "CUDA_MPS_PIPE_DIRECTORY",
+                     "VLLM_NIXL_SIDE_CHANNEL_PORT")
+    ),
+    *(
+        Bad(f"a variable of the operator in {holder}", f"spec.{holder}.env[0].name", OWNED_VARIABLE,
+            {f"{holder}.env": env("VLLM_HOST_IP", value="::")}, topology)
+        for topology, holder in ((D, "frontend"), (A, "worker"), (C, "group"), (C, "group.encoder"), (C, "group.pd"),
+                                 (D, "encoder"), (D, "pd"))
+    ),
+    Bad("one variable twice", "spec.pd.env[1]", 'Duplicate value: {"name":"A"}', {"pd.env": env("A") + env("A")}),
+    Bad("a variable name with a dash", "spec.pd.env[0].name", "should match '^[A-Za-z_]", {"pd.env": env("A-B")}),
+    Bad("a value and a source of a variable", "spec.pd.env[0]", "set value or valueFrom, not both",
+        {"pd.env": env("A", value="1", valueFrom={"secretKeyRef": {"name": "s", "key": "k"}})}),
+    Bad("a source that is empty", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
+        {"pd.env": env("A", valueFrom={})}),
+    Bad("two sources of a variable", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
+        {"pd.env": env("A", valueFrom={kind: {"name": "n", "key": "k"} for kind in ("secretKeyRef", "configMapKeyRef")})}),
+    Bad("a field that pods do not offer", "spec.pd.env[0].valueFrom.fieldRef.fieldPath",
+        "not a field that Kubernetes offers to containers: choose one of metadata.name",
+        {"pd.env": env("A", valueFrom={"fieldRef": {"fieldPath": "spec.containers"}})}),
+    Bad("a token given twice", "spec.runtime.env", "HF_TOKEN comes from model.tokenSecret: remove one of the two",
+        {"model.tokenSecret": {"name": "hf", "key": "token"}, "runtime.env": env("HF_TOKEN", value="t")}),
+    Bad("a token given twice to one stage", "spec.pd.env", "HF_TOKEN comes from model.tokenSecret",
+        {"model.tokenSecret": {"name": "hf", "key": "token"}, "pd.env": env("HF_TOKEN", value="t")}),
+    *(
+        Bad(f"the flag {flag} set by the user", "spec.runtime.args", OWNED_FLAG, {"runtime.args": [flag]})
+        for flag in ("--model", "--tensor-parallel-size=2", "-tp", "--route-to-encoder", "--gpu_memory_utilization=0.5")
+    ),
+    *(
+        Bad(f"a flag of the operator in {holder}", f"spec.{holder}.args", OWNED_FLAG,
+            {f"{holder}.args": ["--dtype=bfloat16", "--namespace", "x"]}, topology)
+        for topology, holder in ((D, "frontend"), (A, "worker"), (C, "group"), (C, "group.encoder"), (C, "group.pd"),
+                                 (D, "encoder"), (D, "pd"))
+    ),
+    Bad("a GPU among the requests", "spec.pd.resources.requests", "GPUs come from pools[].gpu and gpusPerReplica",
+        {"pd.resources.requests": {"nvidia.com/gpu": "1"}}),
+    Bad("an RDMA device among the limits", "spec.pd.resources.limits", "RDMA devices from transfer.rdmaResource",
+        {"pd.resources.limits": {"rdma/ib": "1"}}),
+    Bad("a request above its limit", "spec.pd.resources.requests", "a request is above its limit",
+        {"pd.resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "2G"}}}),
+    Bad("an amount that is not a quantity", "spec.pd.resources.requests.memory", "should match '^[0-9]+",
+        {"pd.resources.requests": {"memory": "-1Gi"}}),
+    Bad("no shared memory", "spec.pd.sharedMemory", "less than 1Mi of memory", {"pd.sharedMemory": "0"}),
+    Bad("shared memory in thousandths of a byte", "spec.pd.sharedMemory", "less than 1Mi of memory: write for example",
+        {"pd.sharedMemory": "64m"}),
+    Bad("a cache in decimal units", "spec.pd.embeddingCache", "the embedding cache is counted in whole Gi",
+        {"pd.embeddingCache": "8G"}),
+    Bad("an empty cache", "spec.pd.embeddingCache", "the embedding cache is counted in whole Gi",
+        {"pd.embeddingCache": "0Gi"}),
+]  # fmt: skip
+
+PODS = [
+    *(
+        Bad(f"a label under {prefix}", "spec.podTemplate.labels", "are set by the operator: use another prefix",
+            {"podTemplate.labels": {f"{prefix}x": "y"}})
+        for prefix in ("epd.dev/", "nvidia.com/dynamo-", "app.kubernetes.io/")
+    ),
+    Bad("an annotation of the operator", "spec.pd.podTemplate.annotations", "are set by the operator",
+        {"pd.podTemplate.annotations": {"epd.dev/revision": "1"}}),
+    Bad("a volume of the operator", "spec.podTemplate.volumes[0].name", "names that begin with epd- belong to the",
+        {"podTemplate.volumes": [{"name": "epd-shm", "emptyDir": {}}]}),
+    Bad("a volume without a name", "spec.podTemplate.volumes[0].name", "Required value",
+        {"podTemplate.volumes": [{"emptyDir": {}}]}),
+    Bad("two volumes of one name", "spec.podTemplate.volumes[1]", 'Duplicate value: {"name":"a"}',
+        {"podTemplate.volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "hostPath": {"path": "/a"}}]}),
+    Bad("a mount of no volume", "spec.podTemplate.volumeMounts", "a mount names a volume that is not in spec.podTempl",
+        {"podTemplate.volumeMounts": [mount("a", "/a")]}),
+    Bad("a mount of the operator's volume", "spec.pd.podTemplate.volumeMounts",
+        "not in spec.pd.podTemplate.volumes or spec.podTemplate.volumes",
+        {"pd.podTemplate.volumeMounts": [mount("epd-shm", "/a")]}),
+    Bad("a common mount of one stage's volume", "spec.podTemplate.volumeMounts",
+        "a mount names a volume that is not in spec.podTemplate.volumes",
+        {"pd.podTemplate.volumes": [{"name": "a"}], "podTemplate.volumeMounts": [mount("a", "/a")]}),
+    Bad("a mount without a path", "spec.podTemplate.volumeMounts[0].mountPath", "Required value",
+        {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [{"name": "a"}]}}),
+    Bad("two mounts at one path", "spec.podTemplate.volumeMounts[1]", 'Duplicate value: {"mountPath":"/a"}',
+        {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/a"), mount("a", "/a")]}}),
+    Bad("a mount at a relative path", "spec.podTemplate.volumeMounts[0].mountPath", "should match '^/",
+        {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "data")]}}),
+    Bad("a mount over shared memory", "spec.podTemplate.volumeMounts[0].mountPath", "mounts shared memory at /dev/shm",
+        {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/dev/shm/")]}}),
+    Bad("a mount over the cache", "spec.podTemplate.volumeMounts[0].mountPath", "a cache at /var/cache/worker",
+        {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/var/cache/worker")]}}),
+    Bad("a mount over the model", "spec.podTemplate.volumeMounts", "model.storage is mounted at this mountPath already",
+        {"model.storage": {"claimName": "weights"},
+         "podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/models")]}}),
+    Bad("a model over shared memory", "spec.model.storage.mountPath", "mounts shared memory at /dev/shm",
+        {"model.storage": {"claimName": "weights", "mountPath": "/dev/shm"}}),
+]  # fmt: skip
+
+REST = [
+    Bad("a name too long", "metadata.name", "use at most 40 characters", name="q" * 41),
+    Bad("a name that begins with a digit", "metadata.name", "beginning with a letter", name="3vl"),
+    Bad("a name with a dot", "metadata.name", "use lower-case letters, digits and '-'", name="qwen.vl"),
+    Bad("no model", "spec.model", "Required value", {"model": REMOVE}),
+    Bad("a model name that is a flag", "spec.model.name", "should match '^[^", {"model.name": "--help"}),
+    Bad("a served name with a space", "spec.model.servedName", "should match '^[^", {"model.servedName": "qwen vl"}),
+    Bad("no image", "spec.runtime.image", "Required value", {"runtime.image": REMOVE}),
+    Bad("an unknown framework", "spec.runtime.framework", 'supported values: "VLLM"', {"runtime.framework": "TGI"}),
+    Bad("a start-up of a second", "spec.runtime.startupTimeoutSeconds", "greater than or equal to 10",
+        {"runtime.startupTimeoutSeconds": 1}),
+    Bad("a port out of range", "spec.frontend.service.port", "less than or equal to 65535",
+        {"frontend.service.port": 65536}),
+    Bad("an unknown routing", "spec.frontend.routing", "Unsupported value", {"frontend.routing": "kv"}),
+    Bad("an unknown transfer mode", "spec.transfer.mode", 'supported values: "NixlRead", "NixlWrite"',
+        {"transfer.mode": "nixl-read"}),
+    Bad("no transports", "spec.transfer.ucx.transports", "should have at least 1 items",
+        {"transfer.ucx.transports": []}, A),
+    Bad("one transport twice", "spec.transfer.ucx.transports[1]", 'Duplicate value: "tcp"',
+        {"transfer.ucx.transports": ["tcp", "tcp"]}),
+    Bad("transports that leave no pod", "spec.transfer.ucx.transports", "none of these transports leaves a pod",
+        {"transfer.ucx.transports": ["self", "sm", "cuda_ipc"]}),
+    Bad("an RDMA resource without a domain", "spec.transfer.rdmaResource", "an extended resource has a domain",
+        {"transfer.rdmaResource": "rdma"}),
+    Bad("a drain without time", "spec.drain.timeoutSeconds", "greater than or equal to 1", {"drain.timeoutSeconds": 0}),
+]  # fmt: skip
+
+BAD_OBJECTS = [*STAGES, *POOLS, *CONTAINERS, *PODS, *REST]
