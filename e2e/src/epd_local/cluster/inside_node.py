@@ -20,19 +20,11 @@ from epd_local.cluster.config import SHARED_FOLDER, ClusterConfig
 from epd_local.cluster.control_plane import kubeconfig_of
 from epd_local.cluster.images import import_archive, import_images
 from epd_local.cluster.nodes import CONTROL_PLANE_IP, Node
+from epd_local.cluster.own_folders import OWN_FOLDERS
 from epd_local.cluster.processes import COMPONENT_ENVIRONMENT
 from epd_local.cluster.supervisor import Supervisor
 from epd_local.locations import SOURCES
 
-# Folders of the machine over which a node lays its own. `start` makes those that are missing, `down` removes them.
-OWN_FOLDERS = (
-    Path("/var/lib/kubelet"),
-    Path("/var/lib/containerd"),
-    Path("/var/lib/cni"),
-    Path("/var/log/pods"),
-    Path("/var/log/containers"),
-    Path("/etc/cni"),
-)
 CONTAINERD_SECONDS = 60.0
 
 

@@ -11,7 +11,17 @@ from pathlib import Path
 from epd_local.builds import go
 from epd_local.builds.recipes import CLUSTER_BINARIES
 from epd_local.cluster import config as configuration
-from epd_local.cluster import control_plane, exposure, kubeconfig, pki, power, preflight, processes, removal
+from epd_local.cluster import (
+    control_plane,
+    exposure,
+    kubeconfig,
+    own_folders,
+    pki,
+    power,
+    preflight,
+    processes,
+    removal,
+)
 from epd_local.cluster.api import ApiClient
 from epd_local.cluster.config import ClusterConfig, Mount
 from epd_local.cluster.images import keep_archives
@@ -80,7 +90,7 @@ def _refuse_other_mounts(config: ClusterConfig, mounts: Sequence[Mount]) -> None
 
 
 def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
-    removal.make_own_folders(where)
+    where.data.mkdir(parents=True, exist_ok=True)
     config.save()
     keep_archives([pause], store=config.data / "images")
     with step("control plane", usually="7 s"):
@@ -103,7 +113,7 @@ def _start_control_plane(where: Locations) -> None:
         command = processes.new_namespaces(processes.inside_command(CONTROL_PLANE, state=where.state))
         log = where.logs / CONTROL_PLANE / "init.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as file:
+        with log.open("ab") as file, own_folders.made():
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd="/", start_new_session=True,
                 env=processes.python_environment(),

@@ -54,6 +54,8 @@ def containerd_config(host: Host) -> str:
 version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
+# It would make a folder in the machine's /opt.
+disabled_plugins = ["io.containerd.internal.v1.opt"]
 
 [grpc]
   address = "{CONTAINERD_SOCKET}"

@@ -75,6 +75,15 @@ def find(state: Path, *, role: str = "") -> list[Process]:
     return found
 
 
+def states_in_use() -> set[str]:
+    """Return the state folders of all clusters that have a process on this machine."""
+    return {
+        words[words.index(MODULE) + 3]
+        for _, words in _command_lines()
+        if MODULE in words[:-3] and words[words.index(MODULE) + 2] == "--state"
+    }
+
+
 def control_plane_init(state: Path) -> int | None:
     """Return the process number of the cluster's first process, seen from the machine."""
     return next((found.pid for found in find(state, role="control-plane") if found.is_namespace_init), None)

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
-from epd_local.cluster import cgroups, processes
-from epd_local.cluster.inside_node import OWN_FOLDERS
+from epd_local.cluster import cgroups, own_folders, processes
 from epd_local.errors import LocalClusterError
 from epd_local.locations import Locations
 from epd_local.progress import wait_until
 
-MADE_FOLDERS = "made-folders.json"
 END_SECONDS = 20.0
-
-
-def make_own_folders(where: Locations) -> None:
-    """Make the folders that nodes cover with their own, and write down which ones the machine did not have."""
-    record = where.state / MADE_FOLDERS
-    made: list[str] = json.loads(record.read_text()) if record.exists() else []
-    for folder in OWN_FOLDERS:
-        for path in (*reversed(folder.parents), folder):
-            if not path.exists():
-                made.append(str(path))
-                record.write_text(json.dumps(made))
-                path.mkdir()
-    where.data.mkdir(parents=True, exist_ok=True)
 
 
 def end_processes(where: Locations) -> None:
@@ -53,7 +37,7 @@ def remove_everything(where: Locations) -> None:
     found = cgroups.hierarchies()
     if left := cgroups.remove(where.name, where=found):
         raise LocalClusterError(f"these cgroups are still in use: {', '.join(map(str, left))}")
-    _remove_made_folders(where.state / MADE_FOLDERS)
+    own_folders.remove_unless_used()
     lock = where.state / "lock"
     for folder in (where.data, where.state):
         _refuse_mounts_below(folder)
@@ -72,16 +56,6 @@ def forget(where: Locations) -> None:
     """Remove the state folder itself, with the lock that the caller holds."""
     (where.state / "lock").unlink(missing_ok=True)
     where.state.rmdir()
-
-
-def _remove_made_folders(record: Path) -> None:
-    if not record.exists():
-        return
-    for text in reversed(json.loads(record.read_text())):
-        try:
-            Path(text).rmdir()
-        except OSError:  # someone put something there since, or removed it
-            continue
 
 
 def _refuse_mounts_below(folder: Path) -> None:
