@@ -15,8 +15,7 @@ REMOVE = object()
 A, C, D = "Aggregated", "CoLocated", "Disaggregated"
 OWNED_FLAG = "this flag is set by the operator from other fields of spec"
 OWNED_VARIABLE = "this variable is set by the operator"
-UNKNOWN_POOL = "names a pool that spec.pools lacks: add the pool or correct the name"
-PODS_STAGE = {A: "worker", C: "group", D: "pd"}
+UNKNOWN_POOL = "no pool of this name in spec.pools: add the pool or correct the name"
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ STAGES = [
 
 POOLS = [
     *(
-        Bad(f"an unknown pool of {stage}", f"spec.{stage}.pool", f"spec.{stage}.pool {UNKNOWN_POOL}",
+        Bad(f"an unknown pool of {stage}", f"spec.{stage}.pool", UNKNOWN_POOL,
             {f"{stage}.pool": "h100"}, topology)
         for topology, stage in ((A, "worker"), (C, "group"), (D, "encoder"), (D, "pd"))
     ),
@@ -146,13 +145,16 @@ POOLS = [
     Bad("a toleration with seconds for NoSchedule", "spec.pools[0].tolerations[0].tolerationSeconds",
         "tolerationSeconds needs effect NoExecute",
         {"pools.0.tolerations": [{"key": "k", "effect": "NoSchedule", "tolerationSeconds": 3}]}),
+    Bad("a node label with a space", "spec.pools[0].nodeSelector", "a key is not a name such as tier or example.com/tier",
+        {"pools.0.nodeSelector": {"a b": "c"}}),
     Bad("an unknown taint effect", "spec.pools[0].tolerations[0].effect", "Unsupported value",
         {"pools.0.tolerations": [{"key": "k", "effect": "Never"}]}),
 ]  # fmt: skip
 
 CONTAINERS = [
     *(
-        Bad(f"{name} set by the user", "spec.runtime.env[0].name", OWNED_VARIABLE, {"runtime.env": env(name, value="1")})
+        Bad(f"{name} set by the user", "spec.runtime.env[0].name", OWNED_VARIABLE,
+            {"runtime.env": env(name, value="1")})
         for name in ("DYN_NAMESPACE", "POD_UID", "EPD_GROUP", "CONTAINER_NAME", "UCX_TLS", "CUDA_MPS_PIPE_DIRECTORY",
                      "VLLM_NIXL_SIDE_CHANNEL_PORT")
     ),
@@ -169,7 +171,7 @@ CONTAINERS = [
     Bad("a source that is empty", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
         {"pd.env": env("A", valueFrom={})}),
     Bad("two sources of a variable", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
-        {"pd.env": env("A", valueFrom={kind: {"name": "n", "key": "k"} for kind in ("secretKeyRef", "configMapKeyRef")})}),
+        {"pd.env": env("A", valueFrom=dict.fromkeys(["secretKeyRef", "configMapKeyRef"], {"name": "n", "key": "k"}))}),
     Bad("a field that pods do not offer", "spec.pd.env[0].valueFrom.fieldRef.fieldPath",
         "not a field that Kubernetes offers to containers: choose one of metadata.name",
         {"pd.env": env("A", valueFrom={"fieldRef": {"fieldPath": "spec.containers"}})}),
@@ -210,6 +212,11 @@ PODS = [
             {"podTemplate.labels": {f"{prefix}x": "y"}})
         for prefix in ("epd.dev/", "nvidia.com/dynamo-", "app.kubernetes.io/")
     ),
+    Bad("a label key that is too long", "spec.podTemplate.labels", "letters, digits, '-', '_' and '.', at most 63",
+        {"podTemplate.labels": {"x" * 64: "y"}}),
+    Bad("an annotation key with two slashes", "spec.frontend.service.annotations",
+        "after an optional DNS domain and '/'",
+        {"frontend.service.annotations": {"a/b/c": "d"}}),
     Bad("an annotation of the operator", "spec.pd.podTemplate.annotations", "are set by the operator",
         {"pd.podTemplate.annotations": {"epd.dev/revision": "1"}}),
     Bad("a volume of the operator", "spec.podTemplate.volumes[0].name", "names that begin with epd- belong to the",
@@ -218,13 +225,13 @@ PODS = [
         {"podTemplate.volumes": [{"emptyDir": {}}]}),
     Bad("two volumes of one name", "spec.podTemplate.volumes[1]", 'Duplicate value: {"name":"a"}',
         {"podTemplate.volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "hostPath": {"path": "/a"}}]}),
-    Bad("a mount of no volume", "spec.podTemplate.volumeMounts", "a mount names a volume that is not in spec.podTempl",
+    Bad("a mount of no volume", "spec.podTemplate.volumeMounts", "a mount names a volume that neither this podTempl",
         {"podTemplate.volumeMounts": [mount("a", "/a")]}),
     Bad("a mount of the operator's volume", "spec.pd.podTemplate.volumeMounts",
-        "not in spec.pd.podTemplate.volumes or spec.podTemplate.volumes",
+        "volumes of the operator, epd-*, are mounted by the operator",
         {"pd.podTemplate.volumeMounts": [mount("epd-shm", "/a")]}),
     Bad("a common mount of one stage's volume", "spec.podTemplate.volumeMounts",
-        "a mount names a volume that is not in spec.podTemplate.volumes",
+        "a mount names a volume that neither this podTemplate nor spec.podTemplate has",
         {"pd.podTemplate.volumes": [{"name": "a"}], "podTemplate.volumeMounts": [mount("a", "/a")]}),
     Bad("a mount without a path", "spec.podTemplate.volumeMounts[0].mountPath", "Required value",
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [{"name": "a"}]}}),

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from epd_operator.api.compiler.generate import TYPE_NAME, model_json_schema
+from epd_operator.api.compiler.generate import TYPE_ABOUT, TYPE_NAME, model_json_schema
 from epd_operator.api.compiler.structural import Schema, structural_schema
 from epd_operator.api.markers import PrinterColumn
 
@@ -112,7 +112,7 @@ def _column(column: PrinterColumn) -> dict[str, Any]:
 def public_schema(schema: Schema) -> Schema:
     """The schema without the compiler's notes, its keywords in reading order."""
     result = {key: schema[key] for key in KEYWORD_ORDER if key in schema}
-    unordered = schema.keys() - result.keys() - {TYPE_NAME}
+    unordered = schema.keys() - result.keys() - {TYPE_NAME, TYPE_ABOUT}
     if unordered:
         raise KeyError(f"keywords without a place in KEYWORD_ORDER: {sorted(unordered)}")
     if "properties" in result:

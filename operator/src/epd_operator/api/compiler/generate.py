@@ -6,17 +6,21 @@ leaves notes, under private keywords, for the walk in structural.py, which knows
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema, to_jsonable_python
+from pydantic_core import core_schema, to_jsonable_python
 
 from epd_operator.api.markers import VALIDATIONS, Rule
 
 TYPE_NAME = "x-epd-type"
 """Name of the model that a schema describes."""
+
+TYPE_ABOUT = "x-epd-about"
+"""What the model says of itself; a field that holds it may say something nearer."""
 
 REFUSALS = "x-epd-refusals"
 """What a model does that no schema can say."""
@@ -53,6 +57,7 @@ class KubernetesJsonSchema(GenerateJsonSchema):
         model: type[BaseModel] = schema["cls"]
         described = super().model_schema(schema)
         described[TYPE_NAME] = model.__name__
+        described[TYPE_ABOUT] = cleandoc(model.__doc__ or "")
         rules: tuple[Rule, ...] = getattr(model, "rules", ())
         if rules:
             described[VALIDATIONS] = [rule.as_schema() for rule in rules]
@@ -83,6 +88,3 @@ def model_json_schema(model: type[BaseModel]) -> tuple[JsonSchemaValue, dict[str
     schema = model.model_json_schema(by_alias=True, schema_generator=KubernetesJsonSchema, mode="validation")
     definitions: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
     return schema, definitions
-
-
-__all__ = ["REFUSALS", "TYPE_NAME", "CoreSchema", "KubernetesJsonSchema", "model_json_schema"]

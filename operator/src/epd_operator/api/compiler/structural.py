@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epd_operator.api.compiler.errors import CompileError
-from epd_operator.api.compiler.generate import REFUSALS, TYPE_NAME
+from epd_operator.api.compiler.generate import REFUSALS, TYPE_ABOUT, TYPE_NAME
 from epd_operator.api.compiler.patterns import pattern_problem
 from epd_operator.api.markers import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE_UNKNOWN, VALIDATIONS
 
@@ -20,7 +20,7 @@ Schema = dict[str, Any]
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-COMMON = frozenset({"type", "description", "default", VALIDATIONS, TYPE_NAME})
+COMMON = frozenset({"type", "description", "default", VALIDATIONS, TYPE_NAME, TYPE_ABOUT})
 ALLOWED = {
     "string": COMMON | {"minLength", "maxLength", "pattern", "enum", "format"},
     "integer": COMMON | {"minimum", "maximum"},
@@ -166,7 +166,7 @@ def _check_list_type(node: Schema, path: str) -> None:
 
 
 def structural_schema(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The structural schema of a model's JSON schema; names of types are kept under TYPE_NAME.
+    """The structural schema of a model's JSON schema; TYPE_NAME and TYPE_ABOUT stay in it.
 
     Raises:
         CompileError: something in it has no place in a structural schema.

@@ -12,14 +12,10 @@ from epd_operator.api.markers import Bool, Quantity, Rule
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
-QualifiedName = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=317,
-        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-    ),
-]
+QUALIFIED_NAME = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+"""Keys of labels, annotations and taints: a name, and a DNS domain before it where it is not the user's own."""
+
+QualifiedName = Annotated[str, Field(min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
 ExtendedResource = Annotated[
     QualifiedName,
     Rule(
@@ -29,7 +25,6 @@ ExtendedResource = Annotated[
 ]
 Argument = Annotated[str, Field(max_length=4096)]
 Image = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\t\n\f\r ]+$")]
-
 
 Memory = Annotated[
     Quantity,
@@ -47,6 +42,16 @@ class ApiModel(BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
 
+def qualified_keys(field: str) -> Rule:
+    """The rule that keys of a map are fit for labels and annotations; a schema has no say about keys."""
+    return Rule(
+        expression=f"!has(self.{field}) || self.{field}.all(k, k.matches('{QUALIFIED_NAME}'))",
+        message="a key is not a name such as tier or example.com/tier: letters, digits, '-', '_' and '.', at most 63, "
+        "after an optional DNS domain and '/'",
+        field_path=f".{field}",
+    )
+
+
 class LocalObjectReference(ApiModel):
     """The name of an object in the same namespace."""
 
@@ -57,5 +62,7 @@ class KeySelector(ApiModel):
     """One key of a Secret or ConfigMap in the same namespace."""
 
     name: ObjectName = Field(description="Name of the Secret or ConfigMap.")
-    key: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="Key inside it.")
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$")] = Field(
+        description="Key inside it."
+    )
     optional: Bool | None = Field(default=None, description="Start the pod even if the object or the key is missing.")

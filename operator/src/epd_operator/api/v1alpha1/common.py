@@ -7,7 +7,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from epd_operator.api.markers import Int, KubernetesObject, ListMap, PreserveUnknown, Quantity, Rule
-from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, Image, LabelValue, ObjectName, QualifiedName
+from epd_operator.api.v1alpha1.base import (
+    ApiModel,
+    DnsLabel,
+    Image,
+    LabelValue,
+    ObjectName,
+    QualifiedName,
+    qualified_keys,
+)
 from epd_operator.api.v1alpha1.env import EnvVar
 
 __all__ = ["EnvVar", "PodTemplate", "ResourceRequirements", "Toleration", "Volume", "VolumeMount"]
@@ -145,6 +153,8 @@ class PodTemplate(ApiModel):
     runtime_class_name: ObjectName | None = Field(default=None, description="Runtime class of the pods.")
 
     rules = (
+        qualified_keys("labels"),
+        qualified_keys("annotations"),
         Rule(
             expression="!has(self.labels) || "
             f"self.labels.all(k, !{list(OWNED_LABEL_PREFIXES)}.exists(p, k.startsWith(p)))",

@@ -160,7 +160,8 @@ class EPDDeploymentSpec(ApiModel):
     runtime: Runtime = Field(description="What runs in the pods.")
     topology: Topology = Field(
         description="Aggregated: each worker does everything (needs worker). CoLocated: encoders and a PD process "
-        "share each GPU (needs group). Disaggregated: encoders and PD workers in pods of their own (needs encoder and pd)."
+        "share each GPU (needs group). Disaggregated: encoders and PD workers in pods of their own (needs encoder "
+        "and pd)."
     )
     pools: Annotated[list[Pool], Field(min_length=1, max_length=16), ListMap(("name",))] = Field(
         description="GPU pools that stages run on."

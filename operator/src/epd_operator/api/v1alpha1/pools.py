@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from epd_operator.api.markers import Rule
-from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, ExtendedResource, LabelValue, Memory
+from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, ExtendedResource, LabelValue, Memory, qualified_keys
 from epd_operator.api.v1alpha1.common import Toleration
 
 
@@ -60,6 +60,7 @@ class Pool(ApiModel):
     gpu: Gpu = Field(default_factory=Gpu, description="The GPU of the nodes.")
 
     rules = (
+        qualified_keys("nodeSelector"),
         _same_as_label("product", label="nvidia.com/gpu.product"),
         _same_as_label("architecture", label="kubernetes.io/arch"),
     )

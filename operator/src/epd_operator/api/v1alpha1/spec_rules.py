@@ -54,7 +54,7 @@ def _stage_rules() -> Iterator[Rule]:
 def _pool_rule(stage: str) -> Rule:
     return Rule(
         expression=f"!has(self.{stage}) || self.pools.exists(p, p.name == self.{stage}.pool)",
-        message=f"spec.{stage}.pool names a pool that spec.pools lacks: add the pool or correct the name",
+        message="no pool of this name in spec.pools: add the pool or correct the name",
         field_path=f".{stage}.pool",
     )
 
@@ -68,8 +68,8 @@ def _mount_rules(template: str, *, volumes: tuple[str, ...]) -> Iterator[Rule]:
     )
     yield Rule(
         expression=f"{without} || {mounts}.all(m, {known})",
-        message=f"a mount names a volume that is not in {' or '.join(f'spec.{owner}.volumes' for owner in volumes)}: "
-        "add the volume or correct the name (volumes of the operator, epd-*, are mounted by the operator)",
+        message="a mount names a volume that neither this podTemplate nor spec.podTemplate has: add the volume or "
+        "correct the name (volumes of the operator, epd-*, are mounted by the operator)",
         field_path=f".{template}.volumeMounts",
     )
     yield Rule(

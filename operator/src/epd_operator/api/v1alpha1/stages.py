@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from epd_operator.api.markers import Int, Quantity, Rule
-from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory
+from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory, qualified_keys
 from epd_operator.api.v1alpha1.common import PodTemplate, ResourceRequirements
 from epd_operator.api.v1alpha1.env import EnvList
 
@@ -92,6 +92,8 @@ class FrontendService(ApiModel):
     annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=32)] | None = Field(
         default=None, description="Annotations of the Service, for example for a cloud's load balancer."
     )
+
+    rules = (qualified_keys("annotations"),)
 
 
 class Stage(ApiModel):
