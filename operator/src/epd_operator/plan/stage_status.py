@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.conditions import Reason
 from epd_operator.api.v1alpha1.status import StageStatus
@@ -15,13 +15,22 @@ from epd_operator.plan.stages import StagePlan
 
 @dataclass(frozen=True, kw_only=True)
 class StageState:
-    """What a stage has and what keeps it from being ready."""
+    """What a stage has and what keeps it from being ready.
+
+    Attributes:
+        ready: pods that are ready, whatever their template.
+        updated: pods of the current template.
+        outdated: pods of earlier templates.
+        surplus: pods beyond the number asked for.
+        problem: why the stage is not ready, or None if it is.
+    """
 
     plan: StagePlan
     ready: int
     updated: int
+    outdated: int
     surplus: int
-    problem: Problem | None
+    problem: Problem | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -52,7 +61,7 @@ def stage_states(plan: Plan, *, observation: Observation) -> list[StageState]:
             problem = Problem(
                 Reason.WAITING_FOR_ENCODER, f"{stage.name} pods are created when the first encoder is ready"
             )
-            states.append(StageState(plan=stage, ready=0, updated=0, surplus=0, problem=problem))
+            states.append(StageState(plan=stage, ready=0, updated=0, outdated=0, surplus=0, problem=problem))
             continue
         live = observation.children.get(key, {})
         states.append(_state(stage, live=live, outdated=key in to_apply, observation=observation))
@@ -62,12 +71,17 @@ def stage_states(plan: Plan, *, observation: Observation) -> list[StageState]:
 def _state(stage: StagePlan, *, live: KubernetesObject, outdated: bool, observation: Observation) -> StageState:
     status = live.get("status", {})
     seen = status.get("observedGeneration", 0) >= live.get("metadata", {}).get("generation", 1)
-    ready = int(status.get("readyReplicas") or 0)
+    pods = int(status.get("replicas") or 0)
     updated = 0 if outdated or not seen else int(status.get("updatedReplicas") or 0)
-    surplus = max(0, int(status.get("replicas") or 0) - stage.replicas)
-    partial = StageState(plan=stage, ready=ready, updated=updated, surplus=surplus, problem=None)
-    problem = _refusal(stage.name, live) or _pod_problem(partial, observation=observation)
-    return StageState(plan=stage, ready=ready, updated=updated, surplus=surplus, problem=problem)
+    state = StageState(
+        plan=stage,
+        ready=int(status.get("readyReplicas") or 0),
+        updated=updated,
+        outdated=pods - updated,
+        surplus=max(0, pods - stage.replicas),
+    )
+    problem = _refusal(stage.name, live) or _pod_problem(state, observation=observation)
+    return replace(state, problem=problem)
 
 
 def _refusal(stage: StageName, live: KubernetesObject) -> Problem | None:
@@ -85,8 +99,10 @@ def _pod_problem(state: StageState, *, observation: Observation) -> Problem | No
     found = worst([p for pod in observation.pods_of(state.plan.name) if (p := problem_of(pod)) is not None])
     if found is not None and found.reason is not Reason.PODS_STARTING:
         return found
-    if state.ready < wanted and state.updated >= wanted:
+    if state.updated < wanted and state.outdated:
+        return Problem(Reason.ROLLING_OUT, f"{state.updated} of {wanted} pods have the current template")
+    if state.ready < wanted:
         return found or Problem(Reason.PODS_STARTING, f"{wanted - state.ready} of {wanted} pods are starting")
     if state.updated < wanted:
-        return Problem(Reason.ROLLING_OUT, f"{state.updated} of {wanted} pods have the current template")
+        return Problem(Reason.ROLLING_OUT, "the change has not reached the pods yet")
     return Problem(Reason.SCALING_DOWN, f"{state.surplus} pods are being drained")
