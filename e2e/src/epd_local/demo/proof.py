@@ -88,4 +88,4 @@ def _nixl_bytes(deployment: Deployment, *, pod: str, port: int) -> int:
         page = deployment.metrics(pod, port=port)
     except CommandFailedError:
         return 0
-    return int(total(page, "agent_rx_bytes"))
+    return int(total(page, "agent_rx_bytes_total"))
