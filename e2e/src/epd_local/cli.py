@@ -84,6 +84,7 @@ def _add_operations(commands: argparse._SubParsersAction[argparse.ArgumentParser
     command.add_argument("words", nargs="+", metavar="-- COMMAND")
     command = commands.add_parser("load-image", help="import image archives into all nodes")
     command.add_argument("archives", nargs="+", type=Path, metavar="TAR")
+    command.add_argument("--nodes", type=_node_names, default=[], metavar="A,B,…", help="only into these")
     command = commands.add_parser("expose", help="make a Service answer on a port of this machine")
     command.add_argument("service", metavar="NAMESPACE/SERVICE:PORT")
     command.add_argument("--local-port", type=int, default=8000)
@@ -140,7 +141,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Locations], None]] = {
     "node": lambda arguments, where: operations.switch_node_on(where, name=arguments.name),
     "crash": lambda arguments, where: operations.crash_node(where, name=arguments.name),
     "exec": lambda arguments, where: operations.execute(where, name=arguments.name, command=arguments.words),
-    "load-image": lambda arguments, where: operations.load_images(where, archives=arguments.archives),
+    "load-image": lambda arguments, where: operations.load_images(
+        where, archives=arguments.archives, nodes=arguments.nodes
+    ),
     "expose": lambda arguments, where: operations.expose(
         where, service=arguments.service, local_port=arguments.local_port
     ),

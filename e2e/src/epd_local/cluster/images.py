@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import json
 import shutil
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,40 +16,84 @@ from epd_local.progress import call
 CHUNK_BYTES = 1 << 20
 
 
-def keep_archives(archives: Sequence[Path], *, store: Path) -> list[Path]:
-    """Copy image archives into the cluster's store under the hash of their content, and return the copies.
+def keep_archives(archives: Sequence[Path], *, store: Path, immutable: Path) -> list[Path]:
+    """Put image archives into the cluster's store under the hash of their content, and return them there.
+
+    Args:
+        archives: the files to keep.
+        store: where they are kept until the cluster ends.
+        immutable: a folder whose files are never written to again: these need no copy.
 
     Raises:
-        LocalClusterError: a file is missing.
+        LocalClusterError: a file is missing or is no archive.
     """
     store.mkdir(parents=True, exist_ok=True)
     kept = []
     for archive in archives:
         if not archive.is_file():
             raise LocalClusterError(f"there is no image archive {archive}; `image` makes them and prints their paths")
+        references(archive)
         copy = store / f"{_hash_of(archive)}.tar"
         if not copy.exists():
             partial = copy.with_suffix(".partial")
-            shutil.copyfile(archive, partial)
+            partial.unlink(missing_ok=True)
+            _link_or_copy(archive, partial, may_link=archive.resolve().is_relative_to(immutable))
             partial.rename(copy)
-        copy.touch()  # the newest of two archives with one tag is imported last and wins
+        copy.touch()  # of two archives with one reference the newer is imported later, and wins
+        _forget_superseded(copy, store=store)
         kept.append(copy)
     return kept
 
 
-def import_images(store: Path, *, imported: Path, snapshotter: str) -> None:
+def _link_or_copy(archive: Path, to: Path, *, may_link: bool) -> None:
+    if may_link:
+        try:
+            to.hardlink_to(archive.resolve())
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EPERM):
+                raise
+        else:
+            return
+    shutil.copyfile(archive, to)
+
+
+def references(archive: Path) -> frozenset[str]:
+    """Return the names under which an archive's images are imported.
+
+    Raises:
+        LocalClusterError: it is not an image archive.
+    """
+    try:
+        with tarfile.open(archive) as content:
+            manifest = content.extractfile("manifest.json")
+            images = json.load(manifest) if manifest else []
+    except (tarfile.TarError, KeyError, ValueError) as error:
+        raise LocalClusterError(f"{archive} is not a `docker save` archive ({error})") from error
+    return frozenset(reference for image in images for reference in image.get("RepoTags") or ())
+
+
+def _forget_superseded(newest: Path, *, store: Path) -> None:
+    """Remove archives of which every image has a newer version: a node that returns has no use for them."""
+    named = references(newest)
+    for other in store.glob("*.tar"):
+        if other != newest and references(other) <= named:
+            other.unlink()
+
+
+def import_images(store: Path, *, imported: Path) -> None:
     """Import into this node's containerd every archive of the store that it does not have, oldest first."""
     imported.mkdir(parents=True, exist_ok=True)
     for archive in sorted(store.glob("*.tar"), key=lambda path: path.stat().st_mtime):
-        import_archive(archive, imported=imported, snapshotter=snapshotter)
+        import_archive(archive, imported=imported)
 
 
-def import_archive(archive: Path, *, imported: Path, snapshotter: str) -> None:
+def import_archive(archive: Path, *, imported: Path) -> None:
     """Import one archive into this node's containerd unless its newest loading was imported already."""
     done = imported / archive.stem
     if done.exists() and done.stat().st_mtime >= archive.stat().st_mtime:
         return
-    command = ["ctr", "--namespace", "k8s.io", "images", "import", "--snapshotter", snapshotter, archive]
+    # Unpacked when the first pod wants it: most images are used on few nodes.
+    command = ["ctr", "--namespace", "k8s.io", "images", "import", "--no-unpack", archive]
     call(command, what=f"importing {archive.name}")
     done.touch()
 

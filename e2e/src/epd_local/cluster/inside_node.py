@@ -43,7 +43,7 @@ def run_node(config: ClusterConfig, node: Node) -> None:
     supervisor = Supervisor(scope=node.name, state=config.state)
     containerd = supervisor.start("containerd", ["containerd", "--config", str(files["containerd"])])
     supervisor.wait_ready("containerd", containerd, is_ready=_containerd_is_ready, seconds=CONTAINERD_SECONDS)
-    import_images(config.data / "images", imported=home / "imported", snapshotter=_snapshotter(home))
+    import_images(config.data / "images", imported=home / "imported")
     supervisor.start(
         "kubelet",
         node_files.kubelet_arguments(
@@ -58,7 +58,7 @@ def import_into(config: ClusterConfig, name: str, *, archives: Sequence[str]) ->
     """Import archives into a running node's containerd."""
     home = config.data / "nodes" / name
     for archive in archives:
-        import_archive(Path(archive), imported=home / "imported", snapshotter=_snapshotter(home))
+        import_archive(Path(archive), imported=home / "imported")
 
 
 def _lay_own_folders(config: ClusterConfig, *, home: Path) -> None:

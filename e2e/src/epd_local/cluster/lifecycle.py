@@ -92,7 +92,7 @@ def _refuse_other_mounts(config: ClusterConfig, mounts: Sequence[Mount]) -> None
 def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
     where.data.mkdir(parents=True, exist_ok=True)
     config.save()
-    keep_archives([pause], store=config.data / "images")
+    keep_archives([pause], store=config.data / "images", immutable=where.cache)
     with step("control plane", usually="7 s"):
         _start_control_plane(where)
     api = api_client(where)

@@ -54,13 +54,21 @@ def crash_node(where: Locations, *, name: str) -> None:
     say(f"{name} lost its power; the cluster notices within a minute. `node {name}` brings it back")
 
 
-def load_images(where: Locations, *, archives: Sequence[Path]) -> None:
-    """Import image archives into all nodes that have power, and keep them for those that return."""
+def load_images(where: Locations, *, archives: Sequence[Path], nodes: Sequence[str] = ()) -> None:
+    """Import image archives into nodes that have power, all of them unless some are named.
+
+    A node that returns or is added gets every image that was loaded.
+    """
     with changing(where):
         config = running_config(where)
-        kept = keep_archives(archives, store=config.data / "images")
+        kept = keep_archives(archives, store=config.data / "images", immutable=where.cache)
         powered = processes.node_inits(where.state)
-        with step(f"loading {', '.join(path.name for path in archives)} into {len(powered)} nodes", usually="5 s"):
+        chosen = [config.node(name).name for name in nodes] or list(powered)
+        if off := [name for name in chosen if name not in powered]:
+            raise LocalClusterError(
+                f"without power: {', '.join(off)}; they get the images when `node` brings them back"
+            )
+        with step(f"loading {', '.join(path.name for path in archives)} into {', '.join(chosen)}", usually="5 s"):
 
             def load(name: str) -> None:
                 words = [name, *(str(path) for path in kept)]
@@ -71,7 +79,7 @@ def load_images(where: Locations, *, archives: Sequence[Path]) -> None:
                 )  # fmt: skip
 
             with ThreadPoolExecutor(max_workers=2) as pool:
-                list(pool.map(load, powered))
+                list(pool.map(load, chosen))
 
 
 def expose(where: Locations, *, service: str, local_port: int) -> None:

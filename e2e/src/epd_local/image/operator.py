@@ -60,7 +60,7 @@ def _build(where: Locations, *, final: Path, suite: str) -> None:
     partial = final.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     with (
-        step("building the operator's image", usually="15 s; 1 minute after a change of its lock"),
+        step("building the operator's image", usually="10 s; 1 minute after a change of its lock"),
         tempfile.TemporaryDirectory(prefix="epd-build-") as scratch,
     ):
         settings = machine_pip_settings()
