@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,8 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
                     registry=registry,
                     settings=settings,
                     standalone=True,
+                    # kopf would ask for the user's name, which a container's numeric user lacks.
+                    identity=socket.gethostname(),  # type: ignore[arg-type]
                     clusterwide=not options.namespaces,
                     namespaces=options.namespaces,
                     liveness_endpoint=f"http://0.0.0.0:{options.health_port}/healthz",
