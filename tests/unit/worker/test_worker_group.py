@@ -225,4 +225,4 @@ def test_cuda_mps_that_refuses_is_quoted(workbench, engine, fake_mps, tmp_path):
         environment={**fake_mps, "MPS_FAILS": "yes"},
     )
     assert launcher.wait() == 1
-    assert "nvidia-cuda-mps-control -d ended with exit code 1: no GPU here" in launcher.message()
+    assert "nvidia-cuda-mps-control -d ended with exit code 1; last output: no GPU here" in launcher.message()

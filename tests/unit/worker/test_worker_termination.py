@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epd_worker.reaper import Exit
-from epd_worker.termination import MAX_BYTES, describe_end, sanitise, write_message
+from epd_worker.termination import MAX_BYTES, describe_end, last_words, sanitise, write_message
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,28 @@ from epd_worker.termination import MAX_BYTES, describe_end, sanitise, write_mess
     ],
 )
 def test_the_end_is_told_in_one_line(how, last_line, expected):
-    assert describe_end(name="pd", how=how, uptime=41.7, last_line=last_line) == expected
+    assert describe_end(name="pd", how=how, uptime=41.7, tail=[last_line]) == expected
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ([], "no output"),
+        (["loading", "  ", ""], "last output: loading"),
+        (["RuntimeError: out of memory"], "last output: RuntimeError: out of memory"),
+        (
+            ["engine.EngineDeadError: see above", "\x1b[31mERROR\x1b[0m check failed", "INFO Phase 3"],
+            "last error: ERROR check failed; last output: INFO Phase 3",
+        ),
+        (
+            ["thread 'main' panicked at src/x.rs:1", "note: run with"],
+            "last error: thread 'main' panicked at src/x.rs:1;",
+        ),
+        (["no errors, Errors or terrors", "bye"], "last output: bye"),
+    ],
+)
+def test_the_last_error_is_quoted_before_what_the_shutdown_said(tail, expected):
+    assert last_words(tail).startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +72,8 @@ def test_any_text_becomes_one_printable_bounded_line(text, limit):
 
 @given(st.text(min_size=500, max_size=3000), st.integers(0, 64))
 def test_the_message_fits_whatever_was_said(last_line, signal):
-    message = describe_end(name="e" * 63, how=Exit(signal=signal), uptime=1e9, last_line=last_line)
+    tail = [f"ValueError {last_line}", last_line]
+    message = describe_end(name="e" * 63, how=Exit(signal=signal), uptime=1e9, tail=tail)
     assert len(message.encode()) <= MAX_BYTES
     assert message.startswith("process eee")
 

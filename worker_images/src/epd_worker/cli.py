@@ -17,6 +17,7 @@ from epd_worker.output import Console
 from epd_worker.spec import (
     LaunchSpec,
     ProcessSpec,
+    Role,
     SpecError,
     check_command,
     check_name,
@@ -53,24 +54,40 @@ def _port(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     defaults = LaunchSpec(processes=())
-    parser = _Parser(prog="epd_worker", description=__doc__)
+    port = _Parser(add_help=False)
+    port.add_argument(
+        "--control-port", type=_port, default=defaults.control_port, metavar="PORT", help="default: %(default)s"
+    )
+    parser = _Parser(prog="epd_worker", description="Runs, watches, drains and stops the processes of a pod.")
     commands = parser.add_subparsers(dest="subcommand", required=True, parser_class=_Parser)
-    common = _Parser(add_help=False)
-    common.add_argument("--control-port", type=_port, default=defaults.control_port, metavar="PORT")
-    launch = _Parser(add_help=False)
-    launch.add_argument("--drain-timeout", type=_seconds, default=defaults.drain_timeout, metavar="SECONDS")
-    launch.add_argument("--settle", type=_seconds, default=defaults.settle, metavar="SECONDS")
-    launch.add_argument("--stop-timeout", type=_seconds, default=defaults.stop_timeout, metavar="SECONDS")
-    launch.add_argument("--termination-log", default=defaults.termination_log, metavar="FILE")
-    run_one = commands.add_parser("run", parents=[common, launch], help="run one process: run … -- COMMAND ARGS…")
-    for flag in ("--name", "--role", "--health-url", "--metrics-url"):
-        run_one.add_argument(flag, required=True)
-    group = commands.add_parser("run-group", parents=[common, launch], help="run the processes in $EPD_GROUP")
-    group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="DIRECTORY")
-    drain = commands.add_parser("drain", parents=[common], help="preStop hook: drain the pod's launcher")
-    drain.add_argument("--timeout", type=_seconds, default=3600.0, metavar="SECONDS")
+    launch = [port, _launch_options(defaults)]
+    one = commands.add_parser("run", parents=launch, help="run one process: run … -- COMMAND ARGS…")
+    one.add_argument("--name", required=True, help="a DNS label; the probe is /ready/NAME")
+    one.add_argument("--role", required=True, help=", ".join(Role))
+    one.add_argument("--health-url", required=True, metavar="URL", help="2xx when the process serves")
+    one.add_argument("--metrics-url", required=True, metavar="URL", help="Prometheus page with the requests in flight")
+    group = commands.add_parser("run-group", parents=launch, help="run the processes in $EPD_GROUP")
+    group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="PATH", help="default: %(default)s")
+    drain = commands.add_parser("drain", parents=[port], help="preStop hook: drain the pod's launcher and wait")
+    drain.add_argument("--timeout", type=_seconds, default=3600.0, metavar="SECONDS", help="give up after so long")
     commands.add_parser("stub", help="keep a container alive whose process runs under the pod's launcher")
     return parser
+
+
+def _launch_options(defaults: LaunchSpec) -> _Parser:
+    options = _Parser(add_help=False)
+    for flag, default, meaning in (
+        ("--drain-timeout", defaults.drain_timeout, "the longest that a whole drain may take"),
+        ("--settle", defaults.settle, "how long until everybody has noticed that a process is unready"),
+        ("--stop-timeout", defaults.stop_timeout, "from SIGTERM to SIGKILL"),
+    ):
+        options.add_argument(
+            flag, type=_seconds, default=default, metavar="SECONDS", help=f"{meaning}; default: %(default)g"
+        )
+    options.add_argument(
+        "--termination-log", default=defaults.termination_log, metavar="PATH", help="default: %(default)s"
+    )
+    return options
 
 
 def _launch_spec(options: argparse.Namespace, command: Sequence[str], environment: Mapping[str, str]) -> LaunchSpec:

@@ -48,11 +48,12 @@ class Member:
         """Seconds since the start; 0 before it."""
         return self.clock() - self.started if self.child is not None else 0.0
 
-    def attach(self, child: Child) -> None:
-        """Take the started process and begin to ask for its health."""
+    def attach(self, child: Child) -> asyncio.Task[None]:
+        """Take the started process and begin to ask for its health, in the task that is returned."""
         self.child = child
         self.started = self.clock()
         self._watching = asyncio.create_task(watch(self.spec.health_url, self._learn), name=f"health {self.name}")
+        return self._watching
 
     def detach(self) -> None:
         """Stop asking for its health."""

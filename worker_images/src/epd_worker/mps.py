@@ -10,6 +10,7 @@ from pathlib import Path
 from epd_worker.output import Console
 from epd_worker.process import Child, SpawnError, spawn
 from epd_worker.reaper import Reaper
+from epd_worker.termination import last_words
 
 CONTROL = "nvidia-cuda-mps-control"
 _START_TIMEOUT = 30.0
@@ -64,8 +65,8 @@ class Mps:
         if not done:
             raise MpsError(f"CUDA MPS: {CONTROL} -d did not return within {_START_TIMEOUT:g} s")
         if child.ended.result().shell_code != 0:
-            how, said = child.ended.result().describe(), await child.last_line()
-            raise MpsError(f"CUDA MPS: {CONTROL} -d ended with {how}: {said or 'no output'} (logs in {self._log})")
+            how, said = child.ended.result().describe(), last_words(await child.last_words())
+            raise MpsError(f"CUDA MPS: {CONTROL} -d ended with {how}; {said} (logs in {self._log})")
         self._running = True
 
     async def stop(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import queue
 import threading
 
 _MAX_LINE = 64 * 1024
+_TAIL_LINES = 100
+_TAIL_LINE = 2048
 
 
 class Console:
@@ -42,12 +45,12 @@ class Console:
 
 
 class Pump:
-    """Copies one process's output, line by line, from a pipe to the console and remembers the last line."""
+    """Copies one process's output, line by line, from a pipe to the console and remembers the last lines."""
 
     def __init__(self, *, console: Console, prefix: str) -> None:
         self._console = console
         self._prefix = prefix.encode()
-        self._last = b""
+        self._tail: collections.deque[bytes] = collections.deque(maxlen=_TAIL_LINES)
         self._source, self.sink = os.pipe()
         self._thread = threading.Thread(target=self._copy, name=f"output {prefix}", daemon=True)
 
@@ -61,9 +64,9 @@ class Pump:
         os.close(self.sink)
         os.close(self._source)
 
-    def last_line(self) -> str:
-        """Return the last line that held anything."""
-        return self._last.decode(errors="replace")
+    def tail(self) -> list[str]:
+        """Return the last lines that held anything, oldest first, each cut to a bounded length."""
+        return [line.decode(errors="replace") for line in self._tail.copy()]
 
     def finish(self, *, timeout: float) -> None:
         """Wait for the end of the output, at most `timeout` seconds: a stray holder may keep the pipe open."""
@@ -88,8 +91,5 @@ class Pump:
             return b""
 
     def _emit(self, lines: list[bytes]) -> None:
-        for line in reversed(lines):
-            if line.strip():
-                self._last = line[-4096:]
-                break
+        self._tail.extend(line[:_TAIL_LINE] for line in lines[-_TAIL_LINES:] if line.strip())
         self._console.write(b"".join(self._prefix + line + b"\n" for line in lines))

@@ -49,10 +49,10 @@ class Child:
         await asyncio.wait({self.ended}, timeout=_KILL_PATIENCE)
         return True
 
-    async def last_line(self) -> str:
-        """Return the last line of output once the process has ended, waiting a moment for it to arrive."""
+    async def last_words(self) -> list[str]:
+        """Return the last lines of output once the process has ended, waiting a moment for them to arrive."""
         await asyncio.to_thread(self._pump.finish, timeout=1.0)
-        return self._pump.last_line()
+        return self._pump.tail()
 
 
 def spawn(

@@ -58,6 +58,13 @@ class Supervisor:
 
     async def run(self) -> int:
         """Run until a signal or a death; return the launcher's exit code with nothing left running."""
+        try:
+            return await self._run()
+        finally:
+            for pid in await sweep(self._reaper):
+                self._console.say(f"process {pid} does not die even of SIGKILL (a hung driver call?)")
+
+    async def _run(self) -> int:
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, self._on_signal, signum)
@@ -69,6 +76,7 @@ class Supervisor:
             reason = os.strerror(error.errno) if error.errno else str(error)
             self._finish(_End(code=1, message=f"control port {self._spec.control_port}: {reason}"))
         starter = asyncio.create_task(self._start_all(), name="start")
+        starter.add_done_callback(self._on_task_end)
         end = await self._end
         starter.cancel()
         await asyncio.gather(starter, return_exceptions=True)
@@ -152,9 +160,15 @@ class Supervisor:
             console=self._console,
             reaper=self._reaper,
         )
-        member.attach(child)
+        member.attach(child).add_done_callback(self._on_task_end)
         child.ended.add_done_callback(lambda ended: self._on_death(member, ended.result()))
         self._console.say(f"{member.name} started as process {child.pid}")
+
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        """End with the reason when a task of ours broke: half a launcher would look well for ever."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._finish(_End(code=1, message=f"internal error in the task '{task.get_name()}': {error!r}"))
 
     def _on_death(self, member: Member, how: Exit) -> None:
         member.detach()
@@ -165,14 +179,12 @@ class Supervisor:
         message = end.message
         if end.member is not None and end.member.child is not None and end.how is not None:
             uptime = end.member.uptime
-            last_line = await end.member.child.last_line()
-            message = describe_end(name=end.member.name, how=end.how, uptime=uptime, last_line=last_line)
+            tail = await end.member.child.last_words()
+            message = describe_end(name=end.member.name, how=end.how, uptime=uptime, tail=tail)
         self._explain(message)
         killed = await self._stop_all()
         if self._mps is not None:
             await self._mps.stop()
-        for pid in await sweep(self._reaper):
-            self._console.say(f"process {pid} does not die even of SIGKILL (a hung driver call?)")
         if not killed or message:
             return end.code
         self._explain(f"{', '.join(killed)}: killed, as still running {self._spec.stop_timeout:g} s after SIGTERM")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from epd_worker.reaper import Exit
 
 MAX_BYTES = 1024
-_MAX_OUTPUT_BYTES = 600
+_MAX_LINE_BYTES = 400
+_ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b|\b\w*(Error|Exception)\b|\bpanicked at\b")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
@@ -24,13 +26,22 @@ def sanitise(text: str, *, limit: int) -> str:
     return raw[: limit - len(mark.encode())].decode(errors="ignore") + mark
 
 
-def describe_end(*, name: str, how: Exit, uptime: float, last_line: str) -> str:
+def last_words(tail: Sequence[str]) -> str:
+    """Quote the last line of output, and before it the last that tells of an error: shutdowns talk after failing."""
+    lines = [line for line in (sanitise(text, limit=_MAX_LINE_BYTES) for text in tail) if line]
+    if not lines:
+        return "no output"
+    errors = [line for line in lines if _ERROR.search(line)]
+    if not errors or errors[-1] == lines[-1]:
+        return f"last output: {lines[-1]}"
+    return f"last error: {errors[-1]}; last output: {lines[-1]}"
+
+
+def describe_end(*, name: str, how: Exit, uptime: float, tail: Sequence[str]) -> str:
     """Say which process ended, how, after how many seconds, and what it said last."""
-    text = f"process {name} ended with {how.describe()} after {uptime:.0f} s"
-    if how.signal == 9:
-        text += " (often: out of memory)"
-    last = sanitise(last_line, limit=_MAX_OUTPUT_BYTES)
-    return sanitise(f"{text}; last output: {last}" if last else f"{text}; no output", limit=MAX_BYTES)
+    hint = " (often: out of memory)" if how.signal == 9 else ""
+    text = f"process {name} ended with {how.describe()} after {uptime:.0f} s{hint}; {last_words(tail)}"
+    return sanitise(text, limit=MAX_BYTES)
 
 
 def write_message(path: str, message: str) -> None:
