@@ -27,6 +27,6 @@ def crd_answers(bare_api_server: ApiServer) -> list[Answer]:
 
 
 @pytest.fixture(scope="session")
-def api_server(bare_api_server: ApiServer, crd_answers: list[Answer]) -> ApiServer:  # noqa: ARG001 - installs them
+def api_server(bare_api_server: ApiServer, crd_answers: list[Answer]) -> ApiServer:
     """The API server with the project's CRDs."""
     return bare_api_server

@@ -35,6 +35,9 @@ READY_SECONDS = 120
 
 POLL_SECONDS = 0.1
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SERVICE_ACCOUNT_KEY = "certs/apiserver.key"
+"""Made by the API server for its own certificate, before it reads the key of the service accounts."""
+
 UNUSED_ADDRESS = "198.51.100.1"
 """From TEST-NET-2: the API server wants to advertise an address that is not loopback; here nobody looks it up."""
 
@@ -122,25 +125,29 @@ class ApiServer:
         self.url = f"https://127.0.0.1:{port}"
         (self.folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
         (self.folder / "tokens.csv").chmod(0o600)
-        key = "certs/apiserver.key"  # made by the API server before it reads the service account key
         self._processes.start(
             "etcd",
-            [binary, "etcd", "--data-dir=etcd", "--unsafe-no-fsync", "--log-level=error"]
-            + [f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}", f"--listen-peer-urls={peer}"]
-            + [f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"],
+            [
+                *(binary, "etcd", "--data-dir=etcd", "--unsafe-no-fsync", "--log-level=error"),
+                *(f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}", f"--listen-peer-urls={peer}"),
+                *(f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"),
+            ],
         )
         self._processes.start(
             "kube-apiserver",
-            [binary, "kube-apiserver", f"--etcd-servers={etcd}", "--authorization-mode=RBAC", "--cert-dir=certs"]
-            + ["--token-auth-file=tokens.csv", f"--service-account-key-file={key}"]
-            + [f"--service-account-signing-key-file={key}", "--service-account-issuer=https://kubernetes.default.svc"]
-            + ["--bind-address=127.0.0.1", f"--secure-port={port}", f"--advertise-address={UNUSED_ADDRESS}"]
-            + ["--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged"],
+            [
+                *(binary, "kube-apiserver", f"--etcd-servers={etcd}", "--authorization-mode=RBAC", "--cert-dir=certs"),
+                *("--token-auth-file=tokens.csv", f"--service-account-key-file={SERVICE_ACCOUNT_KEY}"),
+                f"--service-account-signing-key-file={SERVICE_ACCOUNT_KEY}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                *("--bind-address=127.0.0.1", f"--secure-port={port}", f"--advertise-address={UNUSED_ADDRESS}"),
+                *("--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged"),
+            ],
         )
         self.wait_for("API server ready", self._ready)
         self._write_kubeconfig()
         if self.with_controllers:
-            self._start_controllers(binary, key)
+            self._start_controllers(binary)
 
     def _ready(self) -> bool:
         try:
@@ -148,11 +155,14 @@ class ApiServer:
         except OSError:  # no certificate yet, or nobody listens yet
             return False
 
-    def _start_controllers(self, binary: str, key: str) -> None:
+    def _start_controllers(self, binary: str) -> None:
         self._processes.start(
             "kube-controller-manager",
-            [binary, "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false"]
-            + ["--secure-port=0", f"--service-account-private-key-file={key}", "--root-ca-file=certs/apiserver.crt"],
+            [
+                *(binary, "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false"),
+                *("--secure-port=0", "--root-ca-file=certs/apiserver.crt"),
+                f"--service-account-private-key-file={SERVICE_ACCOUNT_KEY}",
+            ],
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         self.wait_for("ServiceAccount made by the controllers", lambda: self.client.get(account).ok)

@@ -13,6 +13,7 @@ REMOVE = object()
 """As the new value of a field: take the field away."""
 
 A, C, D = "Aggregated", "CoLocated", "Disaggregated"
+A_KEY = {"name": "n", "key": "k"}
 OWNED_FLAG = "this flag is set by the operator from other fields of spec"
 OWNED_VARIABLE = "this variable is set by the operator"
 UNKNOWN_POOL = "no pool of this name in spec.pools: add the pool or correct the name"
@@ -105,13 +106,13 @@ STAGES = [
     Bad("an unknown topology", "spec.topology", 'supported values: "Aggregated", "CoLocated"', {"topology": "Split"}),
     Bad("no topology", "spec.topology", "Required value", {"topology": REMOVE}),
     Bad("no pods of a stage", "spec.pd.replicas", "should be greater than or equal to 1", {"pd.replicas": 0}),
-    Bad("half a pod", "spec.pd.replicas", 'must be of type integer: "float64"', {"pd.replicas": 1.5}),
+    Bad("half a pod", "spec.pd.replicas", 'must be of type int32: "float64"', {"pd.replicas": 1.5}),
     Bad("pods counted in a string", "spec.pd.replicas", 'must be of type integer: "string"', {"pd.replicas": "2"}),
     Bad("more encoders than a group holds", "spec.group.encoder.count", "less than or equal to 8",
         {"group.encoder.count": 9}, C),
     Bad("a PD process that takes the whole GPU", "spec.group.pd.gpuMemoryPercent", "less than or equal to 95",
         {"group.pd.gpuMemoryPercent": 100}, C),
-    Bad("a group whose processes exceed the GPU", "spec.group", "exceed the memory of the pool's GPU: lower one of them",
+    Bad("a group whose processes exceed the GPU", "spec.group", "exceed the memory of the pool's GPU: lower one",
         {"group.encoder": {"count": 4, "memory": "8Gi"}, "pools.0.gpu.memory": "96Gi"}, C),
 ]  # fmt: skip
 
@@ -145,7 +146,7 @@ POOLS = [
     Bad("a toleration with seconds for NoSchedule", "spec.pools[0].tolerations[0].tolerationSeconds",
         "tolerationSeconds needs effect NoExecute",
         {"pools.0.tolerations": [{"key": "k", "effect": "NoSchedule", "tolerationSeconds": 3}]}),
-    Bad("a node label with a space", "spec.pools[0].nodeSelector", "a key is not a name such as tier or example.com/tier",
+    Bad("a node label with a space", "spec.pools[0].nodeSelector", "a key is not a name such as tier",
         {"pools.0.nodeSelector": {"a b": "c"}}),
     Bad("an unknown taint effect", "spec.pools[0].tolerations[0].effect", "Unsupported value",
         {"pools.0.tolerations": [{"key": "k", "effect": "Never"}]}),
@@ -167,11 +168,11 @@ CONTAINERS = [
     Bad("one variable twice", "spec.pd.env[1]", 'Duplicate value: {"name":"A"}', {"pd.env": env("A") + env("A")}),
     Bad("a variable name with a dash", "spec.pd.env[0].name", "should match '^[A-Za-z_]", {"pd.env": env("A-B")}),
     Bad("a value and a source of a variable", "spec.pd.env[0]", "set value or valueFrom, not both",
-        {"pd.env": env("A", value="1", valueFrom={"secretKeyRef": {"name": "s", "key": "k"}})}),
+        {"pd.env": env("A", value="1", valueFrom={"secretKeyRef": A_KEY})}),
     Bad("a source that is empty", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
         {"pd.env": env("A", valueFrom={})}),
     Bad("two sources of a variable", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
-        {"pd.env": env("A", valueFrom=dict.fromkeys(["secretKeyRef", "configMapKeyRef"], {"name": "n", "key": "k"}))}),
+        {"pd.env": env("A", valueFrom={"secretKeyRef": A_KEY, "configMapKeyRef": A_KEY})}),
     Bad("a field that pods do not offer", "spec.pd.env[0].valueFrom.fieldRef.fieldPath",
         "not a field that Kubernetes offers to containers: choose one of metadata.name",
         {"pd.env": env("A", valueFrom={"fieldRef": {"fieldPath": "spec.containers"}})}),

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PR_SET_PDEATHSIG = 1
 STOP_SECONDS = 10
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+TIED_TO_THIS_PROCESS = ["setpriv", "--pdeathsig", "KILL"]
+"""Ends the program when the test process dies in a way that leaves it no time to stop anything."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -37,7 +32,11 @@ class Processes:
         """Start a program; its output goes to ``<name>.log``."""
         with (self.folder / f"{name}.log").open("wb") as log:
             self.running[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, preexec_fn=_die_with_parent
+                [*TIED_TO_THIS_PROCESS, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
             )
 
     def require_alive(self) -> None:

@@ -11,6 +11,8 @@ from epd_operator.api.markers import Int, Int64, ListMap
 from epd_operator.api.v1alpha1.base import ApiModel
 from epd_operator.api.v1alpha1.topology import Topology
 
+UTC_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$"
+
 
 class ConditionStatus(StrEnum):
     """Whether a condition holds."""
@@ -28,8 +30,8 @@ class Condition(ApiModel):
     observed_generation: Annotated[Int64, Field(ge=0)] = Field(
         description="Generation of the spec that the condition speaks of."
     )
-    last_transition_time: Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})] = Field(
-        description="When status last changed."
+    last_transition_time: Annotated[str, Field(max_length=32, pattern=UTC_TIME)] = Field(
+        description="When status last changed, in UTC, such as 2026-11-29T12:00:00Z."
     )
     reason: Annotated[
         str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")

@@ -1,0 +1,61 @@
+"""The compiled schema of EPDDeployment, judged as the API server judges it, without its CEL rules.
+
+The server prunes null before it validates and knows unique lists; jsonschema has neither, so both are added here.
+Strings are matched as Go and Rust match them: ``$`` is the end, not the line's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import ValidationError
+from jsonschema.protocols import Validator
+
+from epd_operator.api.compiler import compile_schema
+from epd_operator.api.v1alpha1 import EPDDeployment
+
+Schema = dict[str, Any]
+
+
+@cache
+def compiled() -> Schema:
+    """The structural schema of EPDDeployment."""
+    return compile_schema(EPDDeployment)
+
+
+def prune_null(value: Any) -> Any:
+    """The value without fields that are null, as the server takes them for absent."""
+    if isinstance(value, dict):
+        return {key: prune_null(item) for key, item in value.items() if item is not None}
+    return [prune_null(item) for item in value] if isinstance(value, list) else value
+
+
+def schema_accepts(schema: Schema, value: Any) -> bool:
+    """Whether the schema alone would let the value pass."""
+    return bool(_Judge(schema).is_valid(value))
+
+
+def _pattern(_: Validator, pattern: str, instance: Any, __: Schema) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not re.search(pattern.removesuffix("$") + r"\Z", instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _list_type(_: Validator, list_type: str, instance: Any, schema: Schema) -> Iterator[ValidationError]:
+    if list_type == "atomic" or not isinstance(instance, list):
+        return
+    keys = schema.get("x-kubernetes-list-map-keys", [])
+    seen = [[item.get(key) for key in keys] if isinstance(item, dict) else item for item in instance]
+    if any(one in seen[:index] for index, one in enumerate(seen)):
+        yield ValidationError("duplicate item")
+
+
+_TYPES = jsonschema.Draft7Validator.TYPE_CHECKER.redefine(
+    "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+)
+_Judge = jsonschema.validators.extend(
+    jsonschema.Draft7Validator, {"pattern": _pattern, "x-kubernetes-list-type": _list_type}, type_checker=_TYPES
+)
