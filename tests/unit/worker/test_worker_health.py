@@ -113,3 +113,28 @@ def test_silence_is_slow_and_a_closed_port_is_an_error(engine):
         asyncio.run(_fetch_from(None, timeout=0.05))
     with pytest.raises(FetchError, match="Connect"):
         asyncio.run(fetch(engine().health_url, timeout=20, limit=10))
+
+
+MODELS = "http://127.0.0.1:8000/v1/models"
+
+
+def listing(body):
+    async def fetch_page(url):
+        return Page(status=200, body=body if url == MODELS else b"")
+
+    return fetch_page
+
+
+@pytest.mark.parametrize("body", [b'{"data": []}', b"", b"[]", b"nonsense", b'{"data": null}'])
+def test_a_frontend_is_not_ready_before_it_lists_a_model(body):
+    health = asyncio.run(observe(Health(), url="http://h", models_url=MODELS, fetch_page=listing(body)))
+    assert not health.healthy
+    assert not health.ever
+    assert health.reason == "it lists no model yet"
+
+
+def test_a_frontend_that_lists_a_model_is_ready_and_stays_so_when_the_model_is_lost():
+    there, gone = listing(b'{"data": [{"id": "m"}]}'), listing(b'{"data": []}')
+    health = asyncio.run(observe(Health(), url="http://h", models_url=MODELS, fetch_page=there))
+    assert health.healthy
+    assert asyncio.run(observe(health, url="http://h", models_url=MODELS, fetch_page=gone)).healthy

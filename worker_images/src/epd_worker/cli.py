@@ -98,6 +98,7 @@ def _launch_spec(options: argparse.Namespace, command: Sequence[str], environmen
             command=check_command("command after --", list(command)),
             health_url=check_url("--health-url", options.health_url),
             metrics_url=check_url("--metrics-url", options.metrics_url),
+            models_url=options.models_url and check_url("--models-url", options.models_url),
         )
         spec = LaunchSpec(processes=(process,))
     else:

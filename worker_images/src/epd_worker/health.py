@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -48,15 +49,30 @@ def after_error(health: Health, *, reason: str) -> Health:
     return Health(ever=health.ever, reason=reason)
 
 
+def after_no_model(health: Health) -> Health:
+    """Take an empty list of models: the process is well but cannot answer any request yet."""
+    return Health(ever=health.ever, reason="it lists no model yet")
+
+
 async def fetch_health(url: str) -> Page:
     """Read a health page within the poll's bounds."""
     return await fetch(url, timeout=POLL_TIMEOUT, limit=_MAX_PAGE)
 
 
-async def observe(health: Health, *, url: str, fetch_page: Fetch = fetch_health) -> Health:
-    """Ask once and return what is known now; never raises for what the process does."""
+async def observe(
+    health: Health, *, url: str, models_url: str | None = None, fetch_page: Fetch = fetch_health
+) -> Health:
+    """Ask once and return what is known now; never raises for what the process does.
+
+    Until a process was healthy for the first time, `models_url` (OpenAI's list of models) must list one as well: a
+    frontend is healthy before it knows any worker. A model that is lost later is not the frontend's fault.
+    """
     try:
         page = await fetch_page(url)
+        if models_url is not None and not health.ever and page.status == 200:
+            models = await fetch_page(models_url)
+            if not lists_a_model(models):
+                return after_no_model(health)
     except FetchTimeoutError as error:
         return after_slow(health, reason=str(error))
     except FetchError as error:
@@ -64,10 +80,25 @@ async def observe(health: Health, *, url: str, fetch_page: Fetch = fetch_health)
     return after_answer(health, status=page.status)
 
 
-async def watch(url: str, on_change: Callable[[Health], None], *, fetch_page: Fetch = fetch_health) -> None:
+def lists_a_model(page: Page) -> bool:
+    """Whether a page is a list of models, as OpenAI's API answers it, with at least one in it."""
+    try:
+        document = json.loads(page.body)
+    except ValueError:
+        return False
+    return page.status == 200 and isinstance(document, dict) and bool(document.get("data"))
+
+
+async def watch(
+    url: str,
+    on_change: Callable[[Health], None],
+    *,
+    models_url: str | None = None,
+    fetch_page: Fetch = fetch_health,
+) -> None:
     """Poll for ever, telling `on_change` every observation; ends by cancellation only."""
     health = Health()
     while True:
-        health = await observe(health, url=url, fetch_page=fetch_page)
+        health = await observe(health, url=url, models_url=models_url, fetch_page=fetch_page)
         on_change(health)
         await asyncio.sleep(POLL_INTERVAL if health.ever else START_INTERVAL)

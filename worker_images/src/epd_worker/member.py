@@ -52,7 +52,9 @@ class Member:
         """Take the started process and begin to ask for its health, in the task that is returned."""
         self.child = child
         self.started = self.clock()
-        self._watching = asyncio.create_task(watch(self.spec.health_url, self._learn), name=f"health {self.name}")
+        self._watching = asyncio.create_task(
+            watch(self.spec.health_url, self._learn, models_url=self.spec.models_url), name=f"health {self.name}"
+        )
         return self._watching
 
     def detach(self) -> None:

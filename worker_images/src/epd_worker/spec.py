@@ -28,13 +28,19 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process to run. `environment` is added to the launcher's own."""
+    """One process to run.
+
+    Attributes:
+        models_url: a list of models that must not be empty before the process is ready for the first time.
+        environment: variables that are added to the launcher's own.
+    """
 
     name: str
     role: Role
     command: tuple[str, ...]
     health_url: str
     metrics_url: str
+    models_url: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -69,6 +69,11 @@ class Process:
         return f"http://127.0.0.1:{port}/health"
 
     @property
+    def models_url(self) -> str | None:
+        """Where a frontend lists models: it is healthy before it knows a worker, but cannot answer."""
+        return f"http://127.0.0.1:{HTTP_PORT}/v1/models" if self.role is Role.FRONTEND else None
+
+    @property
     def metrics_url(self) -> str:
         """Where the process counts its requests."""
         port = HTTP_PORT if self.role is Role.FRONTEND else self.system_port

@@ -123,6 +123,7 @@ def _run_one(spec: EPDDeploymentSpec, *, process: Process) -> list[str]:
         "run",
         *("--name", process.container, "--role", process.role),
         *("--health-url", process.health_url, "--metrics-url", process.metrics_url),
+        *(("--models-url", process.models_url) if process.models_url else ()),
         *_drain_options(spec),
         "--",
         *process.command,
