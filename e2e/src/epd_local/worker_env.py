@@ -55,6 +55,7 @@ LEAN_ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "1",
+    # The sampler compiles C++ at the first request otherwise, for minutes on a busy machine.
     "TORCH_COMPILE_DISABLE": "1",
 }
 LEAN_ARGUMENTS = (

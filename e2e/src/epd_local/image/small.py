@@ -13,7 +13,7 @@ from epd_local.cluster.node_files import PAUSE_IMAGE
 from epd_local.errors import LocalClusterError
 from epd_local.image.archive import Image, Layer, write
 from epd_local.locations import Locations
-from epd_local.worker_env import NIXL_LIBRARIES, NIXL_PLUGINS
+from epd_local.worker_env import LEAN_ENVIRONMENT, NIXL_LIBRARIES, NIXL_PLUGINS
 
 WORKER_IMAGE = "docker.io/epd-operator/worker-local:dev"
 # Raise it when what goes into the images changes while their inputs stay the same.
@@ -31,11 +31,7 @@ WORKER_ENVIRONMENT = {
     "XDG_CACHE_HOME": WORKER_HOME,
     # vLLM on a machine without a GPU, small and quick.
     "VLLM_TARGET_DEVICE": "cpu",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "OMP_NUM_THREADS": "1",
-    # vLLM's sampler compiles C++ at the first request otherwise, for minutes on a busy machine.
-    "TORCH_COMPILE_DISABLE": "1",
+    **LEAN_ENVIRONMENT,
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
