@@ -14,12 +14,13 @@ from epd_local.demo.deployment import TOPOLOGIES, Deployment, example
 from epd_local.demo.installation import Installation, install
 from epd_local.demo.proof import Path, read_path
 from epd_local.errors import LocalClusterError
-from epd_local.locations import locations
-from epd_local.progress import say, step
+from epd_local.locations import REPOSITORY, locations
+from epd_local.progress import say
 
 MODEL = "epd-tiny-vl"
 LOCAL_PORT = 8000
 READY_SECONDS = 900.0
+USUALLY = {"aggregated": "40 s", "colocated": "80 s", "disaggregated": "60 s"}
 PICTURE = pictures.Subject(colour="red", shape="circle", seed=pictures.UNSEEN + 7)
 TEXT = "Say hello."
 
@@ -51,10 +52,10 @@ def serve(installation: Installation, *, topology: str, local_port: int = LOCAL_
     """Apply the example of the topology and wait until it answers on localhost."""
     deployment = Deployment(kubectl=installation.kubectl)
     manifest = example(topology)
-    say(f"kubectl apply -f {manifest.name}")
+    say(f"kubectl apply -f {manifest.relative_to(REPOSITORY)}")
     deployment.apply(manifest)
-    with step(f"{topology}: waiting for Ready", usually="60 to 120 s"):
-        deployment.wait_ready(seconds=READY_SECONDS)
+    say(f"waiting for Ready (usually {USUALLY[topology]})")
+    deployment.wait_ready(seconds=READY_SECONDS)
     operations.expose(
         installation.where, service=f"{deployment.namespace}/{deployment.name}:8000", local_port=local_port
     )

@@ -14,6 +14,7 @@ from epd_local.progress import say
 
 TOPOLOGIES = ("aggregated", "colocated", "disaggregated")
 POLL_SECONDS = 1.0
+HEARTBEAT_SECONDS = 20.0
 
 
 def example(topology: str) -> Path:
@@ -71,19 +72,23 @@ class Deployment:
         Raises:
             LocalClusterError: it is not ready in time; the message holds the reason.
         """
-        began, told = time.monotonic(), ""
+        began = told_at = time.monotonic()
+        told = ""
         while True:
             found = self.get() or {}
             status = found.get("status", {})
             ready: dict[str, Any] = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
-            line = f"{status.get('summary', 'no status yet')} — {ready.get('reason')}: {ready.get('message')}"
-            if line != told:
-                say(f"{time.monotonic() - began:4.0f} s  {line}")
-                told = line
+            line = status.get("summary", "no status yet")
+            if ready:
+                line += f" - {ready['reason']}: {ready['message']}"
+            now = time.monotonic()
+            if line != told or now - told_at >= HEARTBEAT_SECONDS:
+                say(f"{now - began:4.0f} s  {line}")
+                told, told_at = line, now
             current = ready.get("observedGeneration") == found.get("metadata", {}).get("generation")
             if current and ready.get("status") == "True":
                 return
-            if time.monotonic() - began > seconds:
+            if now - began > seconds:
                 raise LocalClusterError(f"{self.name} is not ready after {seconds:.0f} s: {line}\n{self.last_words()}")
             time.sleep(POLL_SECONDS)
 
