@@ -81,7 +81,7 @@ def _add_operations(commands: argparse._SubParsersAction[argparse.ArgumentParser
     command.add_argument("name", type=_node_name)
     command = commands.add_parser("exec", help="run a command in a node or in the control plane")
     command.add_argument("name", help="a node, or control-plane")
-    command.add_argument("words", nargs="+", metavar="-- COMMAND")
+    command.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
     command = commands.add_parser("load-image", help="import image archives into all nodes")
     command.add_argument("archives", nargs="+", type=Path, metavar="TAR")
     command.add_argument("--nodes", type=_node_names, default=[], metavar="A,B,…", help="only into these")
@@ -99,6 +99,18 @@ def _node_name(text: str) -> str:
 
 def _node_names(text: str) -> list[str]:
     return [_node_name(name) for name in text.split(",")]
+
+
+def command_words(words: Sequence[str]) -> list[str]:
+    """Return the command that ``exec`` is to run, with or without the dashes that set it off.
+
+    Raises:
+        LocalClusterError: there is none.
+    """
+    command = list(words[1:] if list(words[:1]) == ["--"] else words)
+    if not command:
+        raise LocalClusterError("exec wants a command: exec NAME -- COMMAND …")
+    return command
 
 
 def _packages(arguments: argparse.Namespace, where: Locations) -> None:
@@ -140,7 +152,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Locations], None]] = {
     "down": lambda _, where: operations.down(where),
     "node": lambda arguments, where: operations.switch_node_on(where, name=arguments.name),
     "crash": lambda arguments, where: operations.crash_node(where, name=arguments.name),
-    "exec": lambda arguments, where: operations.execute(where, name=arguments.name, command=arguments.words),
+    "exec": lambda arguments, where: operations.execute(
+        where, name=arguments.name, command=command_words(arguments.words)
+    ),
     "load-image": lambda arguments, where: operations.load_images(
         where, archives=arguments.archives, nodes=arguments.nodes
     ),

@@ -28,6 +28,7 @@ class ComponentFailedError(LocalClusterError):
         """Quote the end of the component's log."""
         tail = "\n".join(f"    {line}" for line in tail_of(log))
         super().__init__(f"{component} {problem}. The end of {log}:\n{tail or '    (empty)'}")
+        self.component, self.problem, self.log = component, problem, log
 
 
 def tail_of(log: Path, *, lines: int = LOG_TAIL_LINES) -> list[str]:

@@ -68,7 +68,7 @@ def references(archive: Path) -> frozenset[str]:
             manifest = content.extractfile("manifest.json")
             images = json.load(manifest) if manifest else []
     except (tarfile.TarError, KeyError, ValueError) as error:
-        raise LocalClusterError(f"{archive} is not a `docker save` archive ({error})") from error
+        raise LocalClusterError(f"{archive} is not a `docker save` archive") from error
     return frozenset(reference for image in images for reference in image.get("RepoTags") or ())
 
 

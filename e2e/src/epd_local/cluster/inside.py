@@ -20,8 +20,8 @@ from epd_local.cluster.config import ClusterConfig, load
 from epd_local.cluster.inside_node import import_into, run_node
 from epd_local.cluster.nodes import API_PORT, CONTROL_PLANE, CONTROL_PLANE_IP
 from epd_local.cluster.processes import inside_command, new_namespaces, python_environment
-from epd_local.cluster.supervisor import Supervisor, record_failure
-from epd_local.errors import LocalClusterError
+from epd_local.cluster.supervisor import Failure, Supervisor, record_failure
+from epd_local.errors import ComponentFailedError, LocalClusterError
 from epd_local.progress import wait_until
 
 API_SECONDS = 120.0
@@ -85,6 +85,12 @@ def _start_detached(command: Sequence[str], *, log: Path, sockets: Sequence[int]
     return process.pid
 
 
+def _failure(error: Exception, *, log: Path) -> Failure:
+    if isinstance(error, ComponentFailedError):
+        return Failure(error.component, error.problem, log=error.log)
+    return Failure("its first process", f"gave up: {error}", log=log)
+
+
 def main(words: Sequence[str]) -> int:
     """Run the role that the command line names; what goes wrong is written down for the tool outside."""
     role, state, arguments = words[0], Path(words[2]), list(words[3:])
@@ -105,7 +111,8 @@ def main(words: Sequence[str]) -> int:
     except (LocalClusterError, OSError) as error:
         print(f"{time.strftime('%H:%M:%S')} {error}", file=sys.stderr, flush=True)
         if role in ("control-plane", "node"):
-            record_failure(state, arguments[0] if role == "node" else CONTROL_PLANE, str(error))
+            scope = arguments[0] if role == "node" else CONTROL_PLANE
+            record_failure(state, scope, _failure(error, log=state / "logs" / scope / "init.log"))
         return 1
     return 0
 

@@ -26,7 +26,7 @@ from epd_local.cluster.api import ApiClient
 from epd_local.cluster.config import ClusterConfig, Mount
 from epd_local.cluster.images import keep_archives
 from epd_local.cluster.nodes import API_PORT, CONTROL_PLANE, DEFAULT_NODES, place
-from epd_local.cluster.supervisor import read_failure
+from epd_local.cluster.supervisor import raise_failure, read_failure
 from epd_local.errors import ComponentFailedError, LocalClusterError
 from epd_local.image.small import pause_image
 from epd_local.locations import Locations
@@ -96,10 +96,9 @@ def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
     with step("control plane", usually="7 s"):
         _start_control_plane(where)
     api = api_client(where)
-    waiting = [node for node in config.nodes if node.name not in processes.node_inits(where.state)]
     with step(f"nodes {', '.join(node.name for node in config.nodes)}", usually="15 s"):
-        for node in waiting:
-            power.switch_on(config, node)
+        for node in config.nodes:
+            power.ensure_on(config, node)
         for node in config.nodes:
             power.wait_ready(config, node, api=api)
         power.route_services(config)
@@ -143,11 +142,10 @@ def _wait_for_control_plane(where: Locations) -> None:
     ready = where.state / "control-plane.ready"
 
     def is_over() -> bool:
-        return ready.exists() or bool(read_failure(where.state, CONTROL_PLANE))
+        return ready.exists() or read_failure(where.state, CONTROL_PLANE) is not None
 
     in_time = wait_until(is_over, seconds=CONTROL_PLANE_SECONDS)
-    if problem := read_failure(where.state, CONTROL_PLANE):
-        raise LocalClusterError(problem)
+    raise_failure(where.state, CONTROL_PLANE)
     if not in_time:
         log = where.logs / CONTROL_PLANE / "init.log"
         raise ComponentFailedError(CONTROL_PLANE, problem=f"is not up after {CONTROL_PLANE_SECONDS:.0f} s", log=log)

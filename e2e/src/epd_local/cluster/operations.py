@@ -39,8 +39,7 @@ def switch_node_on(where: Locations, *, name: str) -> None:
         config.save()
         node = config.node(name)
         with step(f"node {name}", usually="8 s"):
-            if name not in processes.node_inits(where.state):
-                power.switch_on(config, node)
+            power.ensure_on(config, node)
             power.wait_ready(config, node, api=api_client(where))
             power.route_services(config)
 

@@ -12,9 +12,9 @@ from epd_local.cluster import cgroups, control_plane, kubeconfig, pki, processes
 from epd_local.cluster.api import ApiClient
 from epd_local.cluster.config import ClusterConfig
 from epd_local.cluster.nodes import API_PORT, CONTROL_PLANE_IP, GPU_RESOURCE, Node, place
-from epd_local.cluster.supervisor import read_failure
+from epd_local.cluster.supervisor import forget_failure, raise_failure, read_failure
 from epd_local.errors import ComponentFailedError, LocalClusterError
-from epd_local.progress import call, wait_until
+from epd_local.progress import call, say, wait_until
 
 API_URL = f"https://{CONTROL_PLANE_IP}:{API_PORT}"
 NODE_SECONDS = 150.0
@@ -36,7 +36,7 @@ def switch_on(config: ClusterConfig, node: Node) -> None:
     identity = f"kubelet-{node.name}"
     path = control_plane.kubeconfig_of(config.state, identity)
     kubeconfig.write(path, server=API_URL, pki=folder, identity=identity)
-    (config.state / "failures" / node.name).unlink(missing_ok=True)
+    forget_failure(config.state, node.name)
     command = processes.inside_command("start-node", state=config.state, arguments=[node.name])
     call(
         processes.enter(init, command),
@@ -45,6 +45,17 @@ def switch_on(config: ClusterConfig, node: Node) -> None:
     )
     (config.data / "nodes" / node.name).mkdir(parents=True, exist_ok=True)
     (config.data / "nodes" / node.name / "switched-on").write_text(str(time.time()))
+
+
+def ensure_on(config: ClusterConfig, node: Node) -> None:
+    """Switch a node on unless it runs; one that runs with a failed component is switched off first, which is said."""
+    if node.name in processes.node_inits(config.state):
+        failure = read_failure(config.state, node.name)
+        if failure is None:
+            return
+        say(f"{node.name}: {failure.text}. It is switched off and on again")
+        switch_off(config, node)
+    switch_on(config, node)
 
 
 def switch_off(config: ClusterConfig, node: Node) -> None:
@@ -62,17 +73,15 @@ def wait_ready(config: ClusterConfig, node: Node, *, api: ApiClient) -> None:
     """Wait until the node's kubelet says that it is ready, and its GPUs are in its status.
 
     Raises:
-        LocalClusterError: one of its components failed.
-        ComponentFailedError: it is not ready in time.
+        ComponentFailedError: one of its components failed, or it is not ready in time.
     """
     since = float((config.data / "nodes" / node.name / "switched-on").read_text())
 
     def is_over() -> bool:
-        return bool(read_failure(config.state, node.name)) or _is_ready(node, api=api, since=since)
+        return read_failure(config.state, node.name) is not None or _is_ready(node, api=api, since=since)
 
     in_time = wait_until(is_over, seconds=NODE_SECONDS, interval=0.2)
-    if problem := read_failure(config.state, node.name):
-        raise LocalClusterError(f"{node.name}: {problem}")
+    raise_failure(config.state, node.name)
     if not in_time:
         log = config.state / "logs" / node.name / "kubelet.log"
         raise ComponentFailedError(node.name, problem=f"is not Ready after {NODE_SECONDS:.0f} s", log=log)

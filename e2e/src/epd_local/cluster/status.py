@@ -68,17 +68,22 @@ def status(where: Locations) -> Status:
         ready, gpus = seen.get(node.name, ("", 0))
         return NodeStatus(
             name=node.name, address=node.address, has_power=node.name in powered, ready=ready, gpus=gpus,
-            failure=read_failure(where.state, node.name),
+            failure=_failure(where, node.name),
         )  # fmt: skip
 
     return Status(
         running=running,
         kubeconfig=str(where.kubeconfig),
-        failure=read_failure(where.state, CONTROL_PLANE),
+        failure=_failure(where, CONTROL_PLANE),
         nodes=tuple(describe(node) for node in config.nodes) if config else (),
         forwards=tuple(exposure.running(where.state)),
         logs=str(where.logs),
     )
+
+
+def _failure(where: Locations, scope: str) -> str:
+    failure = read_failure(where.state, scope)
+    return failure.text if failure else ""
 
 
 def _nodes_in_api(where: Locations) -> dict[str, tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -15,13 +16,28 @@ from epd_local.errors import ComponentFailedError
 ASK_SECONDS = 0.1
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A component that ended or did not become ready."""
+
+    component: str
+    problem: str
+    log: Path
+
+    @property
+    def text(self) -> str:
+        """One line for a reader."""
+        return f"{self.component} {self.problem}; see {self.log}"
+
+
 @dataclass
 class Supervisor:
     """The components of a control plane or a node."""
 
     scope: str  # "control-plane" or a node's name
     state: Path
-    components: dict[int, str] = field(default_factory=dict)
+    # A process object that nobody holds would be waited for behind our back, when the next one is started.
+    components: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
 
     @property
     def logs(self) -> Path:
@@ -35,7 +51,7 @@ class Supervisor:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=COMPONENT_ENVIRONMENT, cwd="/"
             )
-        self.components[process.pid] = name
+        self.components[process.pid] = (name, process)
         return process
 
     def wait_ready(
@@ -54,7 +70,7 @@ class Supervisor:
             elif time.monotonic() > end:
                 problem = f"is not ready after {seconds:.0f} s"
             if problem:
-                raise ComponentFailedError(f"{self.scope}: {name}", problem=problem, log=self.logs / f"{name}.log")
+                raise ComponentFailedError(name, problem=problem, log=self.logs / f"{name}.log")
             time.sleep(ASK_SECONDS)
 
     def adopt_orphans_for_ever(self) -> None:
@@ -65,25 +81,44 @@ class Supervisor:
             except ChildProcessError:
                 time.sleep(1)
                 continue
-            if name := self.components.pop(pid, None):
-                ended = describe_exit(os.waitstatus_to_exitcode(status))
-                record_failure(self.state, self.scope, f"{name} ended with {ended}; see {self.logs / name}.log")
+            if pid in self.components:
+                name, _ = self.components.pop(pid)
+                problem = f"ended with {describe_exit(os.waitstatus_to_exitcode(status))}"
+                record_failure(self.state, self.scope, Failure(name, problem, log=self.logs / f"{name}.log"))
 
 
-def record_failure(state: Path, scope: str, message: str) -> None:
+def record_failure(state: Path, scope: str, failure: Failure) -> None:
     """Write down, for `start` and `status`, what went wrong in a control plane or a node."""
     folder = state / "failures"
     folder.mkdir(parents=True, exist_ok=True)
+    line = json.dumps({"component": failure.component, "problem": failure.problem, "log": str(failure.log)})
     with (folder / scope).open("a") as file:
-        file.write(message + "\n")
+        file.write(line + "\n")
 
 
-def read_failure(state: Path, scope: str) -> str:
-    """Return what went wrong in a control plane or a node, or an empty string."""
+def read_failure(state: Path, scope: str) -> Failure | None:
+    """Return what went wrong first in a control plane or a node."""
     try:
-        return (state / "failures" / scope).read_text().strip()
+        lines = (state / "failures" / scope).read_text().splitlines()
     except FileNotFoundError:
-        return ""
+        return None
+    first = json.loads(lines[0])
+    return Failure(first["component"], first["problem"], log=Path(first["log"]))
+
+
+def forget_failure(state: Path, scope: str) -> None:
+    """Begin anew with a control plane or a node."""
+    (state / "failures" / scope).unlink(missing_ok=True)
+
+
+def raise_failure(state: Path, scope: str) -> None:
+    """Raise what went wrong in a control plane or a node, if anything did.
+
+    Raises:
+        ComponentFailedError: with the end of the component's log.
+    """
+    if failure := read_failure(state, scope):
+        raise ComponentFailedError(f"{scope}: {failure.component}", problem=failure.problem, log=failure.log)
 
 
 def describe_exit(code: int) -> str:
