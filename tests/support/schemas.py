@@ -16,6 +16,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
 
 from epd_operator.api.compiler import compile_schema
+from epd_operator.api.compiler.structural import children
 from epd_operator.api.v1alpha1 import EPDDeployment
 
 Schema = dict[str, Any]
@@ -25,6 +26,14 @@ Schema = dict[str, Any]
 def compiled() -> Schema:
     """The structural schema of EPDDeployment."""
     return compile_schema(EPDDeployment)
+
+
+def rule_messages(schema: Schema) -> Iterator[str]:
+    """Messages of all CEL rules of a schema."""
+    for rule in schema.get("x-kubernetes-validations", []):
+        yield rule["message"]
+    for _, child in children(schema):
+        yield from rule_messages(child)
 
 
 def prune_null(value: Any) -> Any:

@@ -112,7 +112,7 @@ class _Walk:
                 raise CompileError(path, "keyword 'additionalProperties' beside 'properties': a map or an object")
             _require(node, path, "maxProperties", "give the map a max_length")
             node["additionalProperties"] = self.convert(additional, f"{path}{{}}", inside)
-        elif "properties" in node:
+        elif node.get("properties"):
             required = set(node.get("required", []))
             node["properties"] = {
                 name: self._convert_property(child, f"{path}.{name}".lstrip("."), name in required, inside)
