@@ -85,7 +85,7 @@ def parse_mount(text: str) -> Mount:
         LocalClusterError: the text has another form.
     """
     source, separator, target = text.rpartition(":")
-    valid = separator and source.startswith("/") and re.fullmatch(rf"{SHARED_FOLDER}/[A-Za-z0-9._-]+", target)
-    if not valid or PurePosixPath(target).name in {".", ".."}:
+    name = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+    if not (separator and source.startswith("/") and re.fullmatch(f"{SHARED_FOLDER}/{name}", target)):
         raise LocalClusterError(f"--mount wants an absolute HOST_PATH:{SHARED_FOLDER}/NAME, not {text!r}")
     return Mount(source=Path(source), target=PurePosixPath(target))

@@ -1,0 +1,24 @@
+"""What the tests of the local cluster share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from epd_local.cluster.config import ClusterConfig, parse_mount
+from epd_local.cluster.nodes import DEFAULT_NODES, place
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ClusterConfig:
+    """A configuration whose state lies in the test's own folder."""
+    return ClusterConfig(
+        name="epd-test",
+        state=tmp_path,
+        data=tmp_path / "data",
+        binaries={"controlplane": "/b/controlplane", "coredns": "/b/coredns"},
+        cni_folder="/usr/lib/cni",
+        nodes=place(DEFAULT_NODES),
+        mounts=(parse_mount("/srv/python:/opt/epd/python"),),
+    )

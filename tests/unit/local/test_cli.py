@@ -1,0 +1,69 @@
+"""The command line: what is understood and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from epd_local.cli import COMMANDS, command_words, main, parser
+from epd_local.errors import LocalClusterError
+
+
+def parse(*words):
+    return parser().parse_args(words)
+
+
+def test_every_command_of_the_parser_can_be_run():
+    (commands,) = (action for action in parser()._actions if action.dest == "command")
+    assert set(commands.choices) == set(COMMANDS)
+
+
+def test_start_takes_nodes_and_repeated_mounts():
+    arguments = parse("start", "--nodes", "gb200-0,cpu-1", "--mount", "/a:/opt/epd/a", "--mount", "/b:/opt/epd/b")
+    assert arguments.nodes == ["gb200-0", "cpu-1"]
+    assert arguments.mount == ["/a:/opt/epd/a", "/b:/opt/epd/b"]
+
+
+def test_start_without_options_leaves_the_choice_to_what_runs():
+    assert (parse("start").nodes, parse("start").mount) == ([], [])
+
+
+@pytest.mark.parametrize("words", [("start", "--nodes", "h100-0"), ("node", "x"), ("crash", "cpu"), ("image", "other")])
+def test_names_that_do_not_exist_are_refused_before_anything_is_done(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse(*words)
+    assert ended.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("exec", "rtx-0", "--", "ls", "-l"), ("exec", "rtx-0", "ls", "-l")])
+def test_a_command_to_execute_may_have_options_of_its_own_with_or_without_dashes_before_it(words):
+    assert command_words(parse(*words).words) == ["ls", "-l"]
+
+
+def test_dashes_within_a_command_stay():
+    assert command_words(parse("exec", "rtx-0", "--", "env", "--", "x").words) == ["env", "--", "x"]
+
+
+def test_executing_nothing_is_refused():
+    with pytest.raises(LocalClusterError, match="wants a command"):
+        command_words(parse("exec", "rtx-0").words)
+
+
+def test_expose_uses_port_8000_unless_told_otherwise():
+    assert parse("expose", "default/demo:80").local_port == 8000
+
+
+def test_an_error_is_one_message_and_an_exit_code(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("EPD_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("EPD_CACHE", str(tmp_path / "cache"))
+    assert main(["build", "nothing-of-that-name"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: there is no binary 'nothing-of-that-name'; choose from controlplane")
+
+
+def test_printing_a_path_builds_nothing(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("EPD_CACHE", str(tmp_path))
+    assert main(["build", "--print", "controlplane"]) == 0
+    assert capsys.readouterr().out.strip().endswith("/controlplane")
+    assert list(tmp_path.iterdir()) == []
