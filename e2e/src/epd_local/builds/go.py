@@ -56,8 +56,9 @@ def _ensure_one(binary: Binary, *, where: Locations) -> Path:
         if not final.exists():
             final.parent.mkdir(parents=True, exist_ok=True)
             partial = final.with_name(f".{binary.name}.partial")
+            go = find_go(where)
             with step(f"building {binary.name} from Go modules", usually=binary.usually):
-                _build(binary, output=partial, go=find_go(where))
+                _build(binary, output=partial, go=go)
             partial.rename(final)
     return final
 

@@ -62,7 +62,7 @@ def static_busybox() -> Path | None:
     """Return a busybox that runs in an empty file system, or None."""
     found = shutil.which("busybox", path=SEARCH_PATH)
     # A dynamically linked program names its loader in an ELF segment of type PT_INTERP, as the text of a path.
-    if found and b"/ld-linux" not in Path(found).read_bytes()[:4096]:
+    if found and b"/ld-" not in Path(found).read_bytes()[:4096]:
         return Path(found)
     return None
 

@@ -25,9 +25,9 @@ def tool_from_pypi(tool: tuple[str, str], *, where: Locations) -> Path:
     home = where.cache / "tools" / requirement.replace("==", "-")
     if (home / program).exists():
         return home / program
-    with locked(home.with_suffix(".lock"), waiting_for=f"installing {requirement}"):
+    with locked(home.with_name(f"{home.name}.lock"), waiting_for=f"installing {requirement}"):
         if not (home / program).exists():
-            partial = home.with_suffix(".partial")
+            partial = home.with_name(f"{home.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             command = [worker_env.find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", partial, requirement]
             command += ["--python", worker_env.base_python()]

@@ -50,7 +50,7 @@ BINARIES = {
         Binary("coredns", "coredns", ".", "2 minutes"),
         Binary("pause", "pause", ".", "2 s"),
         Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", _HELM_FLAGS),
-        Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "2 minutes", _KWOK_FLAGS),
+        Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "3 minutes", _KWOK_FLAGS),
     )
 }
 CLUSTER_BINARIES = ("controlplane", "kubelet", "kube-proxy", "coredns", "pause")

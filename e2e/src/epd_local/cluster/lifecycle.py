@@ -90,8 +90,8 @@ def _refuse_other_mounts(config: ClusterConfig, mounts: Sequence[Mount]) -> None
 
 
 def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
-    where.data.mkdir(parents=True, exist_ok=True)
     config.save()
+    where.data.mkdir(parents=True, exist_ok=True)
     keep_archives([pause], store=config.data / "images", immutable=where.cache)
     with step("control plane", usually="7 s"):
         _start_control_plane(where)

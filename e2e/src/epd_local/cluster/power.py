@@ -37,14 +37,15 @@ def switch_on(config: ClusterConfig, node: Node) -> None:
     path = control_plane.kubeconfig_of(config.state, identity)
     kubeconfig.write(path, server=API_URL, pki=folder, identity=identity)
     forget_failure(config.state, node.name)
+    home = config.data / "nodes" / node.name
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "switched-on").write_text(str(time.time()))
     command = processes.inside_command("start-node", state=config.state, arguments=[node.name])
     call(
         processes.enter(init, command),
         what=f"switching {node.name} on",
         environment=processes.python_environment(),
     )
-    (config.data / "nodes" / node.name).mkdir(parents=True, exist_ok=True)
-    (config.data / "nodes" / node.name / "switched-on").write_text(str(time.time()))
 
 
 def ensure_on(config: ClusterConfig, node: Node) -> None:

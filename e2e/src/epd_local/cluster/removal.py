@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from epd_local.cluster import cgroups, own_folders, processes
+from epd_local.cluster.config import FILE_NAME
 from epd_local.errors import LocalClusterError
-from epd_local.locations import Locations
+from epd_local.locations import DEFAULT_STATE, Locations
 from epd_local.progress import wait_until
 
 END_SECONDS = 20.0
@@ -33,23 +35,40 @@ def remove_everything(where: Locations) -> None:
     Raises:
         LocalClusterError: something is still in use.
     """
+    _refuse_foreign_folder(where)
     end_processes(where)
     found = cgroups.hierarchies()
     if left := cgroups.remove(where.name, where=found):
         raise LocalClusterError(f"these cgroups are still in use: {', '.join(map(str, left))}")
     own_folders.remove_unless_used()
-    lock = where.state / "lock"
-    for folder in (where.data, where.state):
-        _refuse_mounts_below(folder)
-        for entry in folder.iterdir() if folder.is_dir() else ():
-            if entry == lock:
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-    if where.data.is_dir() and not where.data.is_relative_to(where.state):
+    _remove_content(where.data)
+    if where.data.is_dir():
         where.data.rmdir()
+    # What says that the folder is a cluster's goes last: after an interruption, the rest can still be removed.
+    _remove_content(where.state, keep=(where.state / "lock", where.state / FILE_NAME))
+    (where.state / FILE_NAME).unlink(missing_ok=True)
+
+
+def _remove_content(folder: Path, *, keep: Sequence[Path] = ()) -> None:
+    _refuse_mounts_below(folder)
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry in keep:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _refuse_foreign_folder(where: Locations) -> None:
+    """Never empty a folder that holds something else, such as a home folder that ``EPD_STATE`` was set to."""
+    if where.state == DEFAULT_STATE or not where.state.is_dir() or (where.state / FILE_NAME).exists():
+        return
+    if others := sorted(entry.name for entry in where.state.iterdir() if entry.name != "lock"):
+        raise LocalClusterError(
+            f"{where.state} holds things that are not of a cluster ({', '.join(others[:3])}, …): "
+            "set EPD_STATE to a folder of its own"
+        )
 
 
 def forget(where: Locations) -> None:
