@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as field_of
 from typing import Any
 
 from support.specs import raw_spec
@@ -35,7 +36,7 @@ class Bad:
     sentence: str
     field: str
     message: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field_of(default_factory=dict)
     topology: str = D
     name: str = "qwen"
     also: tuple[str, ...] = ()

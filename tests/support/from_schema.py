@@ -45,7 +45,7 @@ def _strings(schema: Schema) -> st.SearchStrategy[str]:
 
 
 def _lists(schema: Schema) -> st.SearchStrategy[list[Any]]:
-    keys = schema.get("x-kubernetes-list-map-keys")
+    keys = schema.get("x-kubernetes-list-map-keys", [])
     kind = schema["x-kubernetes-list-type"]
 
     def identity(item: Any) -> Any:

@@ -65,6 +65,6 @@ def _list_type(_: Validator, list_type: str, instance: Any, schema: Schema) -> I
 _TYPES = jsonschema.Draft7Validator.TYPE_CHECKER.redefine(
     "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
 )
-_Judge = jsonschema.validators.extend(
+_Judge = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft7Validator, {"pattern": _pattern, "x-kubernetes-list-type": _list_type}, type_checker=_TYPES
 )

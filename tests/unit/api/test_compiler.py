@@ -24,6 +24,13 @@ class Leaf(ApiModel):
     size: Annotated[Int, Field(ge=0, le=9)] = Field(default=3, description="Its size.")
 
 
+class Pair(ApiModel):
+    """A leaf in a field of two words."""
+
+    left_leaf: Leaf
+    right_leaf: Leaf | None = None
+
+
 def kind_of(spec: Any, *, default: Any = ...) -> type[ApiModel]:
     """A kind whose spec has one field."""
     body = type("Body", (ApiModel,), {"__annotations__": {"field": spec}, "field": Field(default)})
@@ -150,6 +157,7 @@ def test_optional_fields_are_neither_required_nor_nullable() -> None:
         (Annotated[list[Word], Field(max_length=3)], ["a"], ["a"]),
         (Leaf, Leaf(name="a"), {"name": "a"}),
         (Leaf, Leaf(name="a", size=4), {"name": "a", "size": 4}),
+        (Pair, Pair(left_leaf=Leaf(name="a")), {"leftLeaf": {"name": "a"}}),
     ],
     ids=str,
 )

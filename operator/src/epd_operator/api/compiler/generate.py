@@ -49,7 +49,7 @@ class KubernetesJsonSchema(GenerateJsonSchema):
         if default is None:
             return inner
         if isinstance(default, BaseModel):
-            default = default.model_dump(exclude_defaults=True)
+            default = default.model_dump(by_alias=True, exclude_defaults=True)
         return {**inner, "default": to_jsonable_python(default, by_alias=True)}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
