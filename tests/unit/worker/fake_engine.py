@@ -28,6 +28,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     state: ClassVar[dict[str, str]] = {
         "health": "200",
         "metrics": IDLE,
+        "models": '{"object": "list", "data": []}',
     }
 
     def do_GET(self) -> None:
@@ -39,8 +40,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.state["health"] == "hang":
                 time.sleep(600)
             status = int(self.state["health"])
-        elif url.path == "/metrics":
-            body = self.state["metrics"] + "\n"
+        elif url.path in {"/metrics", "/v1/models"}:
+            body = self.state[url.path.rpartition("/")[2]] + "\n"
         else:
             status = 404
         self.send_response(status)

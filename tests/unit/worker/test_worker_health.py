@@ -125,7 +125,7 @@ def listing(body):
     return fetch_page
 
 
-@pytest.mark.parametrize("body", [b'{"data": []}', b"", b"[]", b"nonsense", b'{"data": null}'])
+@pytest.mark.parametrize("body", [b'{"data": []}', b"", b"[]", b"nonsense", b'{"data": null}', b"[" * 60_000])
 def test_a_frontend_is_not_ready_before_it_lists_a_model(body):
     health = asyncio.run(observe(Health(), url="http://h", models_url=MODELS, fetch_page=listing(body)))
     assert not health.healthy

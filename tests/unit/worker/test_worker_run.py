@@ -26,6 +26,14 @@ def test_a_process_is_ready_when_its_health_page_says_so(workbench, engine, even
     launcher.wait_ready()
 
 
+def test_a_frontend_is_ready_when_it_lists_a_model(workbench, engine, eventually, get):
+    fake = engine("main", "frontend")
+    launcher = workbench.run(fake, "--models-url", fake.health_url.replace("/health", "/v1/models"))
+    eventually(lambda: "lists no model yet" in get(launcher.port, "/ready/main")[1], "the reason is shown")
+    fake.set(models='{"data": [{"id": "tiny"}]}')
+    launcher.wait_ready()
+
+
 def test_sigterm_stops_the_process_and_the_launcher_ends_with_0(workbench, engine, alive):
     launcher = workbench.run(engine())
     launcher.wait_ready()

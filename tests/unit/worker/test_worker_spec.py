@@ -123,6 +123,10 @@ URLS = ["--health-url", "http://127.0.0.1:1/h", "--metrics-url", "http://127.0.0
         ),
         (["run", "--name", "main", "--role", "pd", *URLS, "--settle", "nan", "--", "x"], "must be a number of seconds"),
         (["run", "--name", "main", "--role", "pd", *URLS, "--control-port", "0", "--", "x"], "a port from 1 to 65535"),
+        (
+            [*ONE, "--role", "frontend", *URLS, "--models-url", "ftp://x", "--", "x"],
+            "--models-url: must be an http:// URL",
+        ),
         (["run-group"], "EPD_GROUP: is not set"),
         (["fly"], "invalid choice: 'fly'"),
         ([], "are required: subcommand"),

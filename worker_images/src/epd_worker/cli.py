@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--role", required=True, help=", ".join(Role))
     one.add_argument("--health-url", required=True, metavar="URL", help="2xx when the process serves")
     one.add_argument("--metrics-url", required=True, metavar="URL", help="Prometheus page with the requests in flight")
+    one.add_argument("--models-url", metavar="URL", help="not ready at first before this OpenAI list names a model")
     group = commands.add_parser("run-group", parents=launch, help="run the processes in $EPD_GROUP")
     group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="PATH", help="default: %(default)s")
     drain = commands.add_parser("drain", parents=[port], help="preStop hook: drain the pod's launcher and wait")

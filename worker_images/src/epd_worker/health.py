@@ -84,7 +84,7 @@ def lists_a_model(page: Page) -> bool:
     """Whether a page is a list of models, as OpenAI's API answers it, with at least one in it."""
     try:
         document = json.loads(page.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return page.status == 200 and isinstance(document, dict) and bool(document.get("data"))
 

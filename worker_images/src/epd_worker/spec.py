@@ -55,7 +55,7 @@ class LaunchSpec:
     control_port: int = 9400
     drain_timeout: float = 60.0
     settle: float = 6.0
-    stop_timeout: float = 30.0
+    stop_timeout: float = 25.0
     termination_log: str = "/dev/termination-log"
 
 
