@@ -105,24 +105,25 @@ def test_any_json_is_understood_or_refused_in_one_way(value):
     assert group.processes
 
 
+ONE = ["run", "--name", "main"]
 URLS = ["--health-url", "http://127.0.0.1:1/h", "--metrics-url", "http://127.0.0.1:1/m"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "--name", "main", "--role", "pd", *URLS], "command after --: must be a non-empty list"),
+        ([*ONE, "--role", "pd", *URLS], "command after --: must be a non-empty list"),
         (
-            ["run", "--name", "main", "--role", "pd", "--", "true"],
+            [*ONE, "--role", "pd", "--", "true"],
             "arguments are required: --health-url, --metrics-url",
         ),
-        (["run", "--name", "main", "--role", "x", *URLS, "--", "true"], "--role: must be one of frontend, encoder, pd"),
+        ([*ONE, "--role", "x", *URLS, "--", "true"], "--role: must be one of frontend, encoder, pd"),
         (
-            ["run", "--name", "main", "--role", "pd", *URLS, "--settle", "-1", "--", "true"],
+            [*ONE, "--role", "pd", *URLS, "--settle", "-1", "--", "true"],
             "must be a number of seconds",
         ),
-        (["run", "--name", "main", "--role", "pd", *URLS, "--settle", "nan", "--", "x"], "must be a number of seconds"),
-        (["run", "--name", "main", "--role", "pd", *URLS, "--control-port", "0", "--", "x"], "a port from 1 to 65535"),
+        ([*ONE, "--role", "pd", *URLS, "--settle", "nan", "--", "x"], "must be a number of seconds"),
+        ([*ONE, "--role", "pd", *URLS, "--control-port", "0", "--", "x"], "a port from 1 to 65535"),
         (
             [*ONE, "--role", "frontend", *URLS, "--models-url", "ftp://x", "--", "x"],
             "--models-url: must be an http:// URL",
