@@ -144,10 +144,6 @@ class PodBuilder:
             container["ports"] = [
                 {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in plan.ports.items()
             ]
-        if self._stage is not StageName.FRONTEND:
-            # A frontend has nothing to load: it waits for workers, however long those take.
-            failures = max(1, self._spec.runtime.startup_timeout_seconds // PROBE_PERIOD_SECONDS)
-            container["startupProbe"] = {**ready, **probe, "failureThreshold": failures}
         if CONTROL_PORT in plan.ports.values():
             container["livenessProbe"] = {
                 "httpGet": {"path": "/live", "port": CONTROL_PORT},
@@ -155,6 +151,11 @@ class PodBuilder:
                 "timeoutSeconds": 5,
                 "failureThreshold": 6,
             }
+            if self._stage is not StageName.FRONTEND:
+                # A frontend has nothing to load: it waits for workers, however long those take. Neither has a
+                # container that only lends its name to a process: restarting it would help nobody.
+                failures = max(1, self._spec.runtime.startup_timeout_seconds // PROBE_PERIOD_SECONDS)
+                container["startupProbe"] = {**ready, **probe, "failureThreshold": failures}
         return container
 
     def _resources(self, plan: ContainerPlan) -> dict[str, Any]:
