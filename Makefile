@@ -62,7 +62,7 @@ lock: $(VENV)/.installed ## Resolve all dependencies again and write the lock fi
 	$(COMPILE) operator/requirements.in -o operator/requirements.lock
 	$(COMPILE) tests/requirements.in -o tests/requirements.lock
 	$(COMPILE) tests/uv.in -o tests/uv.lock
-	$(COMPILE) --override worker_images/overrides.txt worker_images/requirements.in -o worker_images/requirements.lock
+	$(COMPILE) --override worker_images/overrides.txt --excludes worker_images/excludes.txt worker_images/requirements.in -o worker_images/requirements.lock
 
 venv: $(VENV)/.installed
 

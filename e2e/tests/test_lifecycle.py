@@ -65,7 +65,7 @@ def test_a_request_in_flight_outlives_the_pod_that_serves_it(deployment: Deploym
     request.join()
     (answer,) = answers
     assert isinstance(answer, Answer), answer
-    assert len(answer.log_probabilities) == 1500
+    assert len(answer.candidates) == 1500
     eventually(lambda: pod not in [p["metadata"]["name"] for p in deployment.pods("pd")], what=deployment.pods)
     eventually(lambda: ready(deployment), what=deployment.get)
 

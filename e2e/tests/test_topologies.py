@@ -15,9 +15,9 @@ from epd_local.demo.deployment import TOPOLOGIES, Deployment
 from epd_local.demo.installation import Installation
 from epd_local.demo.proof import read_path
 
-TOLERANCE = 1e-3
-"""Largest difference of a token's log-probability between topologies. Encoder and PD compute in float32 in other
-batches and processes than an aggregated worker; another picture differs by far more."""
+TOLERANCE = 0.05
+"""Largest difference of a log-probability between topologies. They cannot be equal: Dynamo's encoder takes the model's
+own 16-bit type whatever --dtype says. Measured: at most 0.012 for the same picture, at least 0.64 for another."""
 
 PASSES = "epd_operator_reconcile_duration_seconds_count"
 WRITES = "epd_operator_reconcile_writes_total"
@@ -67,7 +67,10 @@ def test_pictures_pass_an_encoder_and_nixl_exactly_when_the_topology_is_split(
         assert (path.encoder_requests, path.embedding_bytes) == (0, 0)
     else:
         assert path.encoder_requests == 1
-        assert path.embedding_bytes > 0
+        eventually(
+            lambda: read_path(served.deployment).since(before).embedding_bytes > 0,
+            what=lambda: "NIXL reports no bytes",
+        )
 
 
 def test_text_touches_no_encoder(served: Served, endpoint: Endpoint) -> None:
@@ -83,12 +86,10 @@ def test_log_probabilities_are_those_of_aggregated_and_differ_for_another_pictur
     answers = {subject.answer: ask(endpoint, subject) for subject in SUBJECTS}
     if served.topology == "aggregated":
         aggregated_answers.update(answers)
-    for name, answer in answers.items():
-        expected = aggregated_answers[name]
-        assert answer.text == expected.text
-        assert answer.log_probabilities == pytest.approx(expected.log_probabilities, abs=TOLERANCE)
-    first, second = (answers[subject.answer].log_probabilities[0] for subject in SUBJECTS[:2])
-    assert abs(first - second) > 0 or answers[SUBJECTS[0].answer].text != answers[SUBJECTS[1].answer].text
+    assert max(answers[name].distance(aggregated_answers[name]) for name in answers) < TOLERANCE
+    first = SUBJECTS[0]
+    another = ask(endpoint, pictures.Subject(colour=first.colour, shape=first.shape, seed=first.seed + 1000))
+    assert another.distance(answers[first.answer]) > 5 * TOLERANCE
 
 
 def test_nothing_is_written_once_all_is_settled(served: Served, installation: Installation) -> None:

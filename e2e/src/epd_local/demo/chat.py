@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from epd_local.errors import LocalClusterError
+
+CANDIDATES = 5
 
 
 class RequestRefusedError(LocalClusterError):
@@ -29,11 +32,21 @@ class Answer:
 
     Attributes:
         text: the answer.
-        log_probabilities: natural logarithm of the probability of each token of the answer.
+        candidates: for each token of the answer, the likeliest tokens in its place with the natural logarithms of
+            their probabilities.
     """
 
     text: str
-    log_probabilities: tuple[float, ...] = ()
+    candidates: tuple[Mapping[str, float], ...] = ()
+
+    def distance(self, other: Answer) -> float:
+        """Largest difference of a log-probability between two answers, over candidates that both have."""
+        differences = [
+            abs(mine[token] - theirs[token])
+            for mine, theirs in zip(self.candidates, other.candidates, strict=False)
+            for token in mine.keys() & theirs.keys()
+        ]
+        return max(differences)
 
 
 @dataclass(frozen=True)
@@ -62,13 +75,14 @@ class Endpoint:
             "max_tokens": max_tokens,
             "temperature": 0,
             "logprobs": True,
+            "top_logprobs": CANDIDATES,
             **options,
         }
         choice = self._request("/v1/chat/completions", body)["choices"][0]
         tokens = (choice.get("logprobs") or {}).get("content") or []
         return Answer(
             text=(choice["message"].get("content") or "").strip(),
-            log_probabilities=tuple(float(token["logprob"]) for token in tokens),
+            candidates=tuple({c["token"]: float(c["logprob"]) for c in token["top_logprobs"]} for token in tokens),
         )
 
     def _request(self, path: str, body: dict[str, Any] | None, *, timeout: float = 120.0) -> Any:

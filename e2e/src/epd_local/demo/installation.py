@@ -20,6 +20,7 @@ from epd_local.progress import call, step
 
 SYSTEM_NAMESPACE = "epd-system"
 RELEASE = "epd-operator"
+OPERATOR_NODE = "cpu-0"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ def install(where: Locations) -> Installation:
         names=[],
         mounts=[parse_mount(f"{source}:{SHARED_FOLDER}/{name}") for name, source in mounts.items()],
     )
-    operations.load_images(where, archives=images)
+    operations.load_images(where, archives=images[:1])
+    # Other nodes are tainted: the operator never runs there.
+    operations.load_images(where, archives=images[1:], nodes=[OPERATOR_NODE])
     found = Installation(
         where=where,
         kubectl=Kubectl(program=pypi.kubectl(where), kubeconfig=where.kubeconfig),
