@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -79,7 +80,10 @@ def test_a_killed_worker_process_comes_back_and_the_status_says_why_it_was_away(
 ) -> None:
     eventually(lambda: ready(deployment), what=deployment.get)
     pod = deployment.pods("encoder")[0]["metadata"]["name"]
-    deployment.kubectl.run("exec", pod, "--", "busybox", "pkill", "-9", "-f", "dynamo.vllm --model")
+    # The launcher tells the process that it runs.
+    status = json.loads(deployment.kubectl.raw(f"/api/v1/namespaces/default/pods/{pod}:9400/proxy/status"))
+    (process,) = status["processes"]
+    deployment.kubectl.run("exec", pod, "--", "busybox", "kill", "-9", str(process["pid"]))
     eventually(
         lambda: deployment.condition("Ready").get("reason") == "ContainerRestarted",
         what=lambda: deployment.condition("Ready"),
