@@ -15,7 +15,7 @@ import yaml
 from epd_operator.api.v1alpha1 import EPDDeployment
 from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
 from epd_operator.plan.identity import Identity
-from epd_operator.plan.stages import plan_stages
+from epd_operator.plan.stages.topology import plan_stages
 from epd_operator.runtime.metrics import Metrics
 from support.specs import spec as parsed_spec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.plan.identity import Identity
-from epd_operator.plan.stages import plan_stages
+from epd_operator.plan.stages.topology import plan_stages
 from support.specs import TOPOLOGIES, spec
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")

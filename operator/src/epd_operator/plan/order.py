@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, Observation
-from epd_operator.plan.stages import StagePlan
+from epd_operator.plan.stages.model import StagePlan
 
 
 def startable(stages: list[StagePlan], *, observation: Observation) -> list[StagePlan]:

@@ -12,7 +12,8 @@ from epd_operator.plan.children.workload import deployment
 from epd_operator.plan.difference import matches, with_plan_hash
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.order import startable
-from epd_operator.plan.stages import StagePlan, plan_stages
+from epd_operator.plan.stages.model import StagePlan
+from epd_operator.plan.stages.topology import plan_stages
 
 
 @dataclass(frozen=True, kw_only=True)

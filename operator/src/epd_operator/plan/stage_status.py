@@ -10,7 +10,7 @@ from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.pods import Problem, problem_of, words, worst
-from epd_operator.plan.stages import StagePlan
+from epd_operator.plan.stages.model import StagePlan
 
 
 @dataclass(frozen=True, kw_only=True)

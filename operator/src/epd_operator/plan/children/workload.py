@@ -6,7 +6,7 @@ from typing import Any
 
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
 from epd_operator.plan.identity import Identity
-from epd_operator.plan.stages import StagePlan
+from epd_operator.plan.stages.model import StagePlan
 
 _PROGRESS_MARGIN_SECONDS = 600
 """For scheduling and image pulls, on top of the time a process may take to load its model."""

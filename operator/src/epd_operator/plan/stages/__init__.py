@@ -1,0 +1,1 @@
+"""The stages of each topology: their pods, replicas and pools."""

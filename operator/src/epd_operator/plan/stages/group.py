@@ -1,0 +1,98 @@
+"""The co-located stage: several encoders and one PD process share the GPU of a pod."""
+
+from __future__ import annotations
+
+import json
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.stages import GpuSharingStrategy, Group
+from epd_operator.plan.identity import Identity, StageName
+from epd_operator.plan.pod import CONTROL_PORT, ContainerPlan, Placement, PodBuilder
+from epd_operator.plan.process import (
+    EngineOptions,
+    Process,
+    Role,
+    engine_command,
+    pod_environment,
+    process_environment,
+    user_environment,
+)
+from epd_operator.plan.quantity import to_bytes
+from epd_operator.plan.stages.model import LAUNCHER, StagePlan, drain_options, pool_named
+
+
+def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, group: Group) -> StagePlan:
+    """Encoders and a PD process on one GPU.
+
+    Only one container of a pod can own a GPU of the device plugin. So container ``pd`` runs all processes; the others
+    lend their names: Dynamo's discovery takes a process for present while the container of its name is ready.
+    """
+    processes = _group_processes(spec, group=group)
+    document = {
+        "processes": [
+            {
+                "name": process.container,
+                "role": process.role,
+                "command": process.command,
+                "env": {str(e["name"]): str(e.get("value", "")) for e in process.env},
+                "healthUrl": process.health_url,
+                "metricsUrl": process.metrics_url,
+            }
+            for process in processes
+        ],
+        "cudaMps": group.gpu_sharing.strategy is GpuSharingStrategy.MPS,
+    }
+    ports = {"control": CONTROL_PORT}
+    ports.update({f"system-{process.slot}": process.system_port for process in processes})
+    containers = [
+        ContainerPlan(name=process.container, command=[*LAUNCHER, "stub", "--name", process.container])
+        for process in processes
+        if process.role is Role.ENCODER
+    ]
+    containers.append(
+        ContainerPlan(
+            name=Role.PD,
+            command=[*LAUNCHER, "run-group", *drain_options(spec)],
+            env=[
+                *pod_environment(spec, identity=identity),
+                *user_environment(spec.runtime.env, group.env),
+                {"name": "EPD_GROUP", "value": json.dumps(document, sort_keys=True)},
+            ],
+            ports=ports,
+            owns_devices=True,
+            resources=group.resources,
+        )
+    )
+    placement = Placement(
+        pool=pool_named(spec, stage=StageName.GROUP, name=group.pool), gpus=1, shared_memory=group.shared_memory
+    )
+    builder = PodBuilder(
+        spec, identity=identity, stage=StageName.GROUP, placement=placement, template=group.pod_template
+    )
+    return StagePlan(
+        name=StageName.GROUP, replicas=group.replicas, pool=group.pool, pod_template=builder.build(containers)
+    )
+
+
+def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
+    """Encoders first: memory of the GPU is taken one after the other, and PD waits for an encoder anyway."""
+    common = tuple(group.args or ())
+    encoder = EngineOptions(args=common + tuple(group.encoder.args or ()))
+    pd = EngineOptions(
+        embedding_cache=group.embedding_cache,
+        gpu_memory_percent=group.pd.gpu_memory_percent,
+        args=common + tuple(group.pd.args or ()),
+    )
+    roles = [(f"encoder-{i}", Role.ENCODER) for i in range(group.encoder.count)] + [(str(Role.PD), Role.PD)]
+    processes = []
+    for slot, (name, role) in enumerate(roles):
+        env: list[dict[str, object]] = [
+            {"name": key, "value": value}
+            for key, value in process_environment(spec, role=role, container=name, slot=slot).items()
+        ]
+        if role is Role.ENCODER:
+            env.append({"name": "DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES", "value": str(to_bytes(group.encoder.memory))})
+        env += user_environment(group.encoder.env if role is Role.ENCODER else group.pd.env)
+        command = engine_command(spec, role=role, options=encoder if role is Role.ENCODER else pd)
+        processes.append(Process(role=role, container=name, slot=slot, command=command, env=env))
+    return processes

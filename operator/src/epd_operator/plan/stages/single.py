@@ -1,0 +1,83 @@
+"""Stages with one process per pod: frontend, worker, encoder and pd."""
+
+from __future__ import annotations
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.stages import Frontend, GpuStage, Stage, TensorParallelStage
+from epd_operator.plan.identity import Identity, StageName
+from epd_operator.plan.pod import CONTROL_PORT, ContainerPlan, Placement, PodBuilder
+from epd_operator.plan.process import (
+    HTTP_PORT,
+    EngineOptions,
+    Process,
+    Role,
+    engine_command,
+    frontend_command,
+    pod_environment,
+    process_environment,
+    user_environment,
+)
+from epd_operator.plan.stages.model import LAUNCHER, StagePlan, drain_options, pool_named
+
+MAIN = "main"
+"""Container whose identity in Dynamo's discovery is the pod's own."""
+
+
+def single_process_stage(
+    spec: EPDDeploymentSpec, *, identity: Identity, stage: StageName, role: Role, settings: Stage
+) -> StagePlan:
+    """A stage with one process per pod."""
+    placement, pool = Placement(), None
+    options = EngineOptions(args=tuple(settings.args or ()))
+    if isinstance(settings, GpuStage):
+        pool = settings.pool
+        gpus = settings.gpus_per_replica if isinstance(settings, TensorParallelStage) else 1
+        placement = Placement(
+            pool=pool_named(spec, stage=stage, name=pool), gpus=gpus, shared_memory=settings.shared_memory
+        )
+        cache = settings.embedding_cache if isinstance(settings, TensorParallelStage) else None
+        options = EngineOptions(gpus=gpus, embedding_cache=cache, args=options.args)
+    command = (
+        frontend_command(spec, identity=identity)
+        if isinstance(settings, Frontend)
+        else engine_command(spec, role=role, options=options)
+    )
+    process = Process(role=role, container=MAIN, slot=0, command=command)
+    own: list[dict[str, object]] = [
+        {"name": name, "value": value}
+        for name, value in process_environment(spec, role=role, container=MAIN, slot=0).items()
+    ]
+    container = ContainerPlan(
+        name=MAIN,
+        command=_run_one(spec, process=process),
+        env=[
+            *pod_environment(spec, identity=identity),
+            *own,
+            *user_environment(spec.runtime.env, settings.env),
+        ],
+        ports=_ports(process),
+        owns_devices=True,
+        resources=settings.resources,
+    )
+    builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=settings.pod_template)
+    return StagePlan(name=stage, replicas=settings.replicas, pool=pool, pod_template=builder.build([container]))
+
+
+def _ports(process: Process) -> dict[str, int]:
+    ports = {"control": CONTROL_PORT, "system": process.system_port}
+    if process.role is Role.FRONTEND:
+        ports = {"http": HTTP_PORT, **ports}
+    return ports
+
+
+def _run_one(spec: EPDDeploymentSpec, *, process: Process) -> list[str]:
+    return [
+        *LAUNCHER,
+        "run",
+        *("--name", process.container, "--role", process.role),
+        *("--health-url", process.health_url, "--metrics-url", process.metrics_url),
+        *(("--models-url", process.models_url) if process.models_url else ()),
+        *drain_options(spec),
+        "--",
+        *process.command,
+    ]
