@@ -24,6 +24,11 @@ class StagePlan:
 
 
 def pool_named(spec: EPDDeploymentSpec, *, stage: StageName, name: str) -> Pool:
+    """The pool of that name.
+
+    Raises:
+        ValueError: the spec has none; the message names the stage's field.
+    """
     for pool in spec.pools:
         if pool.name == name:
             return pool

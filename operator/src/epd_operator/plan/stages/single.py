@@ -24,9 +24,10 @@ MAIN = "main"
 
 
 def single_process_stage(
-    spec: EPDDeploymentSpec, *, identity: Identity, stage: StageName, role: Role, settings: Stage
+    spec: EPDDeploymentSpec, *, identity: Identity, stage: StageName, settings: Stage
 ) -> StagePlan:
-    """A stage with one process per pod."""
+    """A stage with one process per pod; the process has the role of the stage's name."""
+    role = Role(stage)
     placement, pool = Placement(), None
     options = EngineOptions(args=tuple(settings.args or ()))
     if isinstance(settings, GpuStage):
