@@ -1,0 +1,194 @@
+"""Autoscaling of a stage, in the vocabulary of HorizontalPodAutoscaler v2."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from epd_operator.api.markers import ListMap, Rule
+from epd_operator.api.v1alpha1.base import ApiModel
+
+
+class AutoscalingMode(StrEnum):
+    """Who decides."""
+
+    INTERNAL = "Internal"
+    EXTERNAL = "External"
+
+
+class MetricType(StrEnum):
+    """What is measured in each pod."""
+
+    REQUESTS = "Requests"
+    KV_CACHE_USAGE = "KVCacheUsage"
+
+
+class Metric(ApiModel):
+    """A metric with its target; of several metrics, the one that asks for most replicas decides."""
+
+    type: MetricType = Field(
+        description="Requests: running and waiting requests. KVCacheUsage: use of the KV cache, in per cent."
+    )
+    target_per_replica: Annotated[int, Field(ge=1, le=100000)] = Field(
+        description="What each replica should have: a number of requests, or per cent."
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            expression="self.type != 'KVCacheUsage' || self.targetPerReplica <= 100",
+            message="use of the KV cache is given in per cent: at most 100",
+            field_path=".targetPerReplica",
+        ),
+    )
+
+
+class PolicyType(StrEnum):
+    """Unit of a scaling policy."""
+
+    PODS = "Pods"
+    PERCENT = "Percent"
+
+
+class ScalingPolicy(ApiModel):
+    """How far a stage may move within a period."""
+
+    type: PolicyType = Field(description="Unit of value: replicas, or per cent of the replicas at the period's start.")
+    value: Annotated[int, Field(ge=1, le=100000)] = Field(description="Largest change within the period.")
+    period_seconds: Annotated[int, Field(ge=1, le=1800)] = Field(description="Length of the period, in seconds.")
+
+
+class PolicySelect(StrEnum):
+    """Which of several policies counts."""
+
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+class ScalingRules(ApiModel):
+    """How a stage moves in one direction."""
+
+    stabilization_window_seconds: Annotated[int, Field(ge=0, le=3600)] | None = Field(
+        default=None,
+        description="The most cautious recommendation of this window counts, in seconds; unset means 0 up, 300 down.",
+    )
+    tolerance_percent: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=10, description="Deviation from the target that is ignored, in per cent."
+    )
+    select_policy: PolicySelect = Field(
+        default=PolicySelect.MAX, description="Which of several policies counts; Disabled forbids this direction."
+    )
+    policies: Annotated[list[ScalingPolicy], Field(min_length=1, max_length=8)] | None = Field(
+        default=None,
+        description="Limits of speed; unset means up by the larger of 4 pods and 100 per cent in 15 seconds, down by "
+        "100 per cent in 15 seconds.",
+    )
+
+
+class Behavior(ApiModel):
+    """How a stage moves."""
+
+    scale_up: ScalingRules = Field(default_factory=ScalingRules, description="Growing.")
+    scale_down: ScalingRules = Field(default_factory=ScalingRules, description="Shrinking.")
+
+
+class Panic(ApiModel):
+    """Sudden load: grow at once, and do not shrink until it has passed."""
+
+    threshold_percent: Annotated[int, Field(ge=110, le=1000)] = Field(
+        default=200, description="Load in per cent of the target from which on a stage panics."
+    )
+    window_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
+        default=60, description="How long a stage does not shrink after the last panic, in seconds."
+    )
+
+
+class Autoscaling(ApiModel):
+    """Scales a stage from its own queue."""
+
+    mode: AutoscalingMode = Field(
+        default=AutoscalingMode.INTERNAL,
+        description="Internal: the operator decides from the pods' metrics. External: an object EPDStageScale with a "
+        "scale subresource is made for the stage, for a HorizontalPodAutoscaler or KEDA to drive.",
+    )
+    min_replicas: Annotated[int, Field(ge=1, le=10000)] = Field(
+        default=1,
+        description="Lower limit. At least 1: without encoders Dynamo takes the whole model away, text included.",
+    )
+    max_replicas: Annotated[int, Field(ge=1, le=10000)] = Field(description="Upper limit.")
+    metrics: Annotated[list[Metric], Field(min_length=1, max_length=2), ListMap(("type",))] | None = Field(
+        default=None, description="Metrics with their targets; needed in mode Internal."
+    )
+    behavior: Behavior = Field(default_factory=Behavior, description="How the stage moves.")
+    panic: Panic = Field(default_factory=Panic, description="What a sudden load is.")
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            expression="self.minReplicas <= self.maxReplicas",
+            message="minReplicas is larger than maxReplicas: swap or correct them",
+            field_path=".minReplicas",
+        ),
+        Rule(
+            expression="self.mode != 'Internal' || has(self.metrics)",
+            message="mode Internal needs metrics with targets, for example {type: Requests, targetPerReplica: 8}",
+            field_path=".metrics",
+        ),
+        Rule(
+            expression="self.mode != 'External' || !has(self.metrics)",
+            message="in mode External the HorizontalPodAutoscaler has the metrics: remove them here",
+            field_path=".metrics",
+        ),
+    )
+
+
+class RatioBand(ApiModel):
+    """How many encoders there may be for each PD worker, in topology Disaggregated."""
+
+    min_percent: Annotated[int, Field(ge=1, le=10000)] = Field(
+        default=1, description="Fewest encoders per 100 PD workers."
+    )
+    max_percent: Annotated[int, Field(ge=1, le=100000)] = Field(
+        default=100000, description="Most encoders per 100 PD workers."
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            expression="self.minPercent <= self.maxPercent",
+            message="minPercent is larger than maxPercent: swap or correct them",
+            field_path=".minPercent",
+        ),
+    )
+
+
+class Scaling(ApiModel):
+    """What all scaled stages of a deployment share."""
+
+    gpu_budget: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        default=None, description="GPUs that all stages together may use; unset means no limit."
+    )
+    encoders_per_pd: RatioBand = Field(
+        default_factory=RatioBand, description="Band in which the ratio of encoders to PD workers is kept."
+    )
+    interval_seconds: Annotated[int, Field(ge=1, le=300)] = Field(
+        default=15, description="Time between two decisions, in seconds."
+    )
+    stale_after_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
+        default=60, description="Age from which on metrics do not count any more, in seconds."
+    )
+    unschedulable_after_seconds: Annotated[int, Field(ge=10, le=86400)] = Field(
+        default=300,
+        description="How long pods may find no node before a stage stops growing and falls back to what fits, in seconds.",
+    )
+
+
+class ServiceLevel(ApiModel):
+    """Latencies to keep. A stage that the timings blame for a violation grows."""
+
+    time_to_first_token_milliseconds: Annotated[int, Field(ge=1, le=3600000)] | None = Field(
+        default=None, description="Mean time to the first token that may not be exceeded, in milliseconds."
+    )
+    inter_token_latency_milliseconds: Annotated[int, Field(ge=1, le=60000)] | None = Field(
+        default=None, description="Mean time between two tokens that may not be exceeded, in milliseconds."
+    )
