@@ -179,7 +179,7 @@ class Scaling(ApiModel):
     )
     unschedulable_after_seconds: Annotated[int, Field(ge=10, le=86400)] = Field(
         default=300,
-        description="How long pods may find no node before a stage stops growing and falls back to what fits, in seconds.",
+        description="How long pods may find no node before a stage falls back to what fits, in seconds.",
     )
 
 
