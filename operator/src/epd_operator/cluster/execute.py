@@ -14,6 +14,7 @@ from epd_operator.plan.planner import Plan
 
 CHILD_MANAGER = "epd-operator"
 STATUS_MANAGER = "epd-operator-status"
+SEED_MANAGER = "epd-operator-seed"
 """Names of field managers are part of the API: a change would orphan fields that were applied before."""
 
 
@@ -38,6 +39,10 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     """
     taken: dict[ChildKey, Holder] = {}
     refused: dict[ChildKey, str] = {}
+    for first in plan.seeds:
+        if await _stranger(cluster, child=first) is None:
+            # Under a manager of its own: the field stays when the child is applied without it, until others take it.
+            await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
     for child in plan.apply:
         key = ChildKey.of(child)
         stranger = None if key in observation.children else await _stranger(cluster, child=child)
@@ -54,6 +59,8 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             await cluster.delete(
                 kind_named(key.kind), namespace=metadata["namespace"], name=key.name, uid=metadata["uid"]
             )
+    for scale in plan.scale_statuses:
+        await cluster.apply(kind_named(scale["kind"]), body=scale, field_manager=STATUS_MANAGER, subresource="status")
     return Outcome(taken=taken, refused=refused)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epd_operator.api.v1alpha1 import resource
+from epd_operator.api.v1alpha1 import resource, scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,10 @@ DEPLOYMENT = Kind(kind="Deployment", api_version="apps/v1", plural="deployments"
 SERVICE = Kind(kind="Service", api_version="v1", plural="services")
 SERVICE_ACCOUNT = Kind(kind="ServiceAccount", api_version="v1", plural="serviceaccounts")
 ROLE_BINDING = Kind(kind="RoleBinding", api_version="rbac.authorization.k8s.io/v1", plural="rolebindings")
+STAGE_SCALE = Kind(kind=scale.SCALE_KIND, api_version=resource.API_VERSION, plural=scale.SCALE_PLURAL)
 POD = Kind(kind="Pod", api_version="v1", plural="pods")
 
-CHILD_KINDS = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING)
+CHILD_KINDS = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, STAGE_SCALE)
 """Kinds of objects that the operator makes."""
 
 _BY_NAME = {kind.kind: kind for kind in (*CHILD_KINDS, EPD_DEPLOYMENT, POD)}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from epd_operator.plan.identity import COMPONENT_LABEL, Identity
+from epd_operator.plan.identity import COMPONENT_LABEL, Identity, StageName
+from epd_operator.plan.scaling.model import Decision
 
 KubernetesObject = Mapping[str, Any]
 
@@ -49,6 +50,7 @@ class Observation:
         pods: pods with the deployment's label.
         taken: children that cannot be applied since an object of that name belongs to somebody else.
         refused: children that the API server refused, with its words.
+        decisions: the last scaling decisions of stages that the operator scales.
     """
 
     identity: Identity
@@ -58,6 +60,7 @@ class Observation:
     pods: tuple[KubernetesObject, ...] = ()
     taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
+    decisions: Mapping[StageName, Decision] = field(default_factory=dict)
 
     def pods_of(self, stage: str) -> list[KubernetesObject]:
         """Pods of one stage, by name."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
 from epd_operator.plan.children.discovery import role_binding, service_account
 from epd_operator.plan.children.endpoint import service
+from epd_operator.plan.children.scale import scale_status, seed, stage_scale
 from epd_operator.plan.children.workload import deployment
 from epd_operator.plan.difference import matches, with_plan_hash
+from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.order import startable
+from epd_operator.plan.replicas import is_external, replicas_of, settings_of
 from epd_operator.plan.stages.model import StagePlan
 from epd_operator.plan.stages.topology import plan_stages
 
@@ -25,12 +29,16 @@ class Plan:
         children: every child that should exist now.
         apply: children that are missing or differ, in order.
         delete: children of ours that should not exist.
+        seeds: first contents of scale objects that do not exist yet, to be applied before them.
+        scale_statuses: statuses of scale objects that differ from what was observed.
     """
 
     stages: tuple[StagePlan, ...]
     children: tuple[dict[str, Any], ...]
     apply: tuple[dict[str, Any], ...]
     delete: tuple[ChildKey, ...]
+    seeds: tuple[dict[str, Any], ...] = ()
+    scale_statuses: tuple[dict[str, Any], ...] = ()
 
 
 def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
@@ -40,11 +48,13 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
         ValueError: the spec cannot be planned; the message names the field.
     """
     identity = observation.identity
-    stages = plan_stages(spec, identity=identity)
+    stages = [_with_replicas(stage, spec, observation) for stage in plan_stages(spec, identity=identity)]
+    scales = {s.name: stage_scale(identity=identity, stage=s.name) for s in stages if is_external(spec, s.name)}
     wanted = [
         service_account(identity=identity),
         role_binding(identity=identity),
         service(spec, identity=identity),
+        *scales.values(),
         *(deployment(spec, identity=identity, stage=s) for s in startable(stages, observation=observation)),
     ]
     children = tuple(with_plan_hash(child) for child in wanted)
@@ -54,7 +64,34 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
         children=children,
         apply=tuple(child for child in children if not _is_current(child, observation.children)),
         delete=tuple(sorted(key for key in observation.children if key not in keys)),
+        seeds=tuple(
+            seed(scales[stage.name], replicas=stage.replicas)
+            for stage in stages
+            if stage.name in scales and ChildKey.of(scales[stage.name]) not in observation.children
+        ),
+        scale_statuses=tuple(_scale_statuses(scales, observation=observation)),
     )
+
+
+def _with_replicas(stage: StagePlan, spec: EPDDeploymentSpec, observation: Observation) -> StagePlan:
+    settings = settings_of(spec, stage.name)
+    if settings is None:
+        return stage
+    return replace(stage, replicas=replicas_of(settings, stage=stage.name, observation=observation))
+
+
+def _scale_statuses(
+    scales: Mapping[StageName, dict[str, Any]], *, observation: Observation
+) -> Iterator[dict[str, Any]]:
+    """Statuses that differ; an object that does not exist yet gets its status in the next pass."""
+    for stage, scale in scales.items():
+        live = observation.children.get(ChildKey.of(scale))
+        deployed = observation.children.get(ChildKey("Deployment", observation.identity.child_name(stage)), {})
+        pods = int((deployed.get("status") or {}).get("replicas") or 0)
+        status = scale_status(identity=observation.identity, stage=stage, pods=pods)
+        if live is not None and live.get("status") != status:
+            metadata = {key: scale["metadata"][key] for key in ("name", "namespace")}
+            yield {**scale, "metadata": metadata, "status": status}
 
 
 def _is_current(child: dict[str, Any], live: Any) -> bool:

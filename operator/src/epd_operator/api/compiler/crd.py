@@ -54,6 +54,23 @@ class Names:
     short_names: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScalePaths:
+    """Where the scale subresource finds its numbers."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+
+    def as_subresource(self) -> dict[str, str]:
+        """The entry of a CustomResourceDefinition."""
+        return {
+            "specReplicasPath": self.spec_replicas,
+            "statusReplicasPath": self.status_replicas,
+            "labelSelectorPath": self.label_selector,
+        }
+
+
 def compile_schema(model: type[BaseModel]) -> Schema:
     """The structural schema of a kind's model, with the names of types under TYPE_NAME.
 
@@ -69,7 +86,9 @@ def compile_schema(model: type[BaseModel]) -> Schema:
     return root
 
 
-def compile_crd(model: type[BaseModel], *, names: Names, columns: tuple[PrinterColumn, ...]) -> dict[str, Any]:
+def compile_crd(
+    model: type[BaseModel], *, names: Names, columns: tuple[PrinterColumn, ...], scale: ScalePaths | None = None
+) -> dict[str, Any]:
     """The CustomResourceDefinition of a kind.
 
     Raises:
@@ -94,7 +113,7 @@ def compile_crd(model: type[BaseModel], *, names: Names, columns: tuple[PrinterC
                     "name": names.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, **({"scale": scale.as_subresource()} if scale else {})},
                     "additionalPrinterColumns": [_column(column) for column in columns],
                     "schema": {"openAPIV3Schema": public_schema(compile_schema(model))},
                 }

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from epd_operator.api.markers import ListMap, Rule
+from epd_operator.api.markers import Int, ListMap, Rule
 from epd_operator.api.v1alpha1.base import ApiModel
 
 
@@ -31,7 +31,7 @@ class Metric(ApiModel):
     type: MetricType = Field(
         description="Requests: running and waiting requests. KVCacheUsage: use of the KV cache, in per cent."
     )
-    target_per_replica: Annotated[int, Field(ge=1, le=100000)] = Field(
+    target_per_replica: Annotated[Int, Field(ge=1, le=100000)] = Field(
         description="What each replica should have: a number of requests, or per cent."
     )
 
@@ -55,8 +55,8 @@ class ScalingPolicy(ApiModel):
     """How far a stage may move within a period."""
 
     type: PolicyType = Field(description="Unit of value: replicas, or per cent of the replicas at the period's start.")
-    value: Annotated[int, Field(ge=1, le=100000)] = Field(description="Largest change within the period.")
-    period_seconds: Annotated[int, Field(ge=1, le=1800)] = Field(description="Length of the period, in seconds.")
+    value: Annotated[Int, Field(ge=1, le=100000)] = Field(description="Largest change within the period.")
+    period_seconds: Annotated[Int, Field(ge=1, le=1800)] = Field(description="Length of the period, in seconds.")
 
 
 class PolicySelect(StrEnum):
@@ -70,11 +70,11 @@ class PolicySelect(StrEnum):
 class ScalingRules(ApiModel):
     """How a stage moves in one direction."""
 
-    stabilization_window_seconds: Annotated[int, Field(ge=0, le=3600)] | None = Field(
+    stabilization_window_seconds: Annotated[Int, Field(ge=0, le=3600)] | None = Field(
         default=None,
         description="The most cautious recommendation of this window counts, in seconds; unset means 0 up, 300 down.",
     )
-    tolerance_percent: Annotated[int, Field(ge=0, le=100)] = Field(
+    tolerance_percent: Annotated[Int, Field(ge=0, le=100)] = Field(
         default=10, description="Deviation from the target that is ignored, in per cent."
     )
     select_policy: PolicySelect = Field(
@@ -97,10 +97,10 @@ class Behavior(ApiModel):
 class Panic(ApiModel):
     """Sudden load: grow at once, and do not shrink until it has passed."""
 
-    threshold_percent: Annotated[int, Field(ge=110, le=1000)] = Field(
+    threshold_percent: Annotated[Int, Field(ge=110, le=1000)] = Field(
         default=200, description="Load in per cent of the target from which on a stage panics."
     )
-    window_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
+    window_seconds: Annotated[Int, Field(ge=1, le=3600)] = Field(
         default=60, description="How long a stage does not shrink after the last panic, in seconds."
     )
 
@@ -113,11 +113,11 @@ class Autoscaling(ApiModel):
         description="Internal: the operator decides from the pods' metrics. External: an object EPDStageScale with a "
         "scale subresource is made for the stage, for a HorizontalPodAutoscaler or KEDA to drive.",
     )
-    min_replicas: Annotated[int, Field(ge=1, le=10000)] = Field(
+    min_replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(
         default=1,
         description="Lower limit. At least 1: without encoders Dynamo takes the whole model away, text included.",
     )
-    max_replicas: Annotated[int, Field(ge=1, le=10000)] = Field(description="Upper limit.")
+    max_replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(description="Upper limit.")
     metrics: Annotated[list[Metric], Field(min_length=1, max_length=2), ListMap(("type",))] | None = Field(
         default=None, description="Metrics with their targets; needed in mode Internal."
     )
@@ -146,10 +146,10 @@ class Autoscaling(ApiModel):
 class RatioBand(ApiModel):
     """How many encoders there may be for each PD worker, in topology Disaggregated."""
 
-    min_percent: Annotated[int, Field(ge=1, le=10000)] = Field(
+    min_percent: Annotated[Int, Field(ge=1, le=10000)] = Field(
         default=1, description="Fewest encoders per 100 PD workers."
     )
-    max_percent: Annotated[int, Field(ge=1, le=100000)] = Field(
+    max_percent: Annotated[Int, Field(ge=1, le=100000)] = Field(
         default=100000, description="Most encoders per 100 PD workers."
     )
 
@@ -165,19 +165,19 @@ class RatioBand(ApiModel):
 class Scaling(ApiModel):
     """What all scaled stages of a deployment share."""
 
-    gpu_budget: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+    gpu_budget: Annotated[Int, Field(ge=1, le=100000)] | None = Field(
         default=None, description="GPUs that all stages together may use; unset means no limit."
     )
     encoders_per_pd: RatioBand = Field(
         default_factory=RatioBand, description="Band in which the ratio of encoders to PD workers is kept."
     )
-    interval_seconds: Annotated[int, Field(ge=1, le=300)] = Field(
+    interval_seconds: Annotated[Int, Field(ge=1, le=300)] = Field(
         default=15, description="Time between two decisions, in seconds."
     )
-    stale_after_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
+    stale_after_seconds: Annotated[Int, Field(ge=5, le=3600)] = Field(
         default=60, description="Age from which on metrics do not count any more, in seconds."
     )
-    unschedulable_after_seconds: Annotated[int, Field(ge=10, le=86400)] = Field(
+    unschedulable_after_seconds: Annotated[Int, Field(ge=10, le=86400)] = Field(
         default=300,
         description="How long pods may find no node before a stage falls back to what fits, in seconds.",
     )
@@ -186,9 +186,9 @@ class Scaling(ApiModel):
 class ServiceLevel(ApiModel):
     """Latencies to keep. A stage that the timings blame for a violation grows."""
 
-    time_to_first_token_milliseconds: Annotated[int, Field(ge=1, le=3600000)] | None = Field(
+    time_to_first_token_milliseconds: Annotated[Int, Field(ge=1, le=3600000)] | None = Field(
         default=None, description="Mean time to the first token that may not be exceeded, in milliseconds."
     )
-    inter_token_latency_milliseconds: Annotated[int, Field(ge=1, le=60000)] | None = Field(
+    inter_token_latency_milliseconds: Annotated[Int, Field(ge=1, le=60000)] | None = Field(
         default=None, description="Mean time between two tokens that may not be exceeded, in milliseconds."
     )

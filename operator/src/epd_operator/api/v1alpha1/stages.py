@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from epd_operator.api.markers import Int, Quantity, Rule
+from epd_operator.api.v1alpha1.autoscaling import Autoscaling
 from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory, qualified_keys
 from epd_operator.api.v1alpha1.common import PodTemplate, ResourceRequirements
 from epd_operator.api.v1alpha1.env import EnvList
@@ -99,7 +100,12 @@ class FrontendService(ApiModel):
 class Stage(ApiModel):
     """What every stage has."""
 
-    replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(default=1, description="Number of pods.")
+    replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(
+        default=1, description="Number of pods; with autoscaling, the number to begin with."
+    )
+    autoscaling: Autoscaling | None = Field(
+        default=None, description="Scales the stage from its own queue; unset means that replicas is fixed."
+    )
     resources: ResourceRequirements | None = Field(
         default=None, description="CPU and memory of each pod's main container."
     )

@@ -39,6 +39,30 @@ class Condition(ApiModel):
     message: Annotated[str, Field(max_length=32768)] = Field(description="The cause, for a person.")
 
 
+class ScalingStatus(ApiModel):
+    """The last scaling decision that changed something, with its numbers."""
+
+    current: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas before the decision.")
+    desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas after it.")
+    reason: Annotated[str, Field(max_length=256)] = Field(
+        description="The rule that had the last word, as one CamelCase word; docs/autoscaling.md explains each."
+    )
+    message: Annotated[str, Field(max_length=1024)] = Field(description="The same for a person, with numbers.")
+    signal: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Metric that decided.")
+    value: Annotated[str, Field(max_length=32)] | None = Field(
+        default=None, description="The metric per ready replica, as a decimal number."
+    )
+    target: Annotated[str, Field(max_length=32)] | None = Field(
+        default=None, description="What it should be per replica, as a decimal number."
+    )
+    metric_age_seconds: Annotated[Int, Field(ge=0, le=2147483647)] | None = Field(
+        default=None, description="Age of the oldest sample that counted, in whole seconds."
+    )
+    last_change_time: Annotated[str, Field(max_length=32, pattern=UTC_TIME)] | None = Field(
+        default=None, description="When desired last changed."
+    )
+
+
 class StageStatus(ApiModel):
     """Pods of one stage."""
 
@@ -55,6 +79,7 @@ class StageStatus(ApiModel):
     message: Annotated[str, Field(max_length=4096)] | None = Field(
         default=None, description="Why pods are not ready, in the words of Kubernetes and of the process."
     )
+    scaling: ScalingStatus | None = Field(default=None, description="The last scaling decision.")
 
 
 class EPDDeploymentStatus(ApiModel):

@@ -1,0 +1,48 @@
+"""EPDStageScale: the scale of one stage, for a HorizontalPodAutoscaler or KEDA to drive."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from epd_operator.api.markers import Int, KubernetesObject, PrinterColumn, Rule
+from epd_operator.api.v1alpha1.base import ApiModel
+
+SCALE_KIND = "EPDStageScale"
+SCALE_PLURAL = "epdstagescales"
+
+SCALE_COLUMNS = (
+    PrinterColumn(name="Desired", json_path=".spec.replicas", type="integer", description="Replicas asked for."),
+    PrinterColumn(name="Current", json_path=".status.replicas", type="integer", description="Replicas that exist."),
+    PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date"),
+)
+
+
+class EPDStageScaleSpec(ApiModel):
+    """What the autoscaler wants."""
+
+    replicas: Annotated[Int, Field(ge=0, le=10000)] = Field(
+        default=1, description="Replicas of the stage. The operator writes it once, when it makes the object."
+    )
+
+
+class EPDStageScaleStatus(ApiModel):
+    """What the operator saw."""
+
+    replicas: Annotated[Int, Field(ge=0, le=2147483647)] | None = Field(default=None, description="Pods of the stage.")
+    selector: Annotated[str, Field(max_length=512)] | None = Field(
+        default=None, description="Labels of the stage's pods."
+    )
+
+
+class EPDStageScale(ApiModel):
+    """The scale of one stage of an EPDDeployment with autoscaling.mode External. Made by the operator."""
+
+    api_version: Literal["epd.dev/v1alpha1"] = "epd.dev/v1alpha1"
+    kind: Literal["EPDStageScale"] = "EPDStageScale"
+    metadata: Annotated[KubernetesObject, Field(default_factory=dict)]
+    spec: EPDStageScaleSpec = Field(default_factory=EPDStageScaleSpec, description="What the autoscaler wants.")
+    status: EPDStageScaleStatus | None = Field(default=None, description="What the operator saw.")
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
