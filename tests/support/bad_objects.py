@@ -279,4 +279,29 @@ REST = [
     Bad("a drain without time", "spec.drain.timeoutSeconds", "greater than or equal to 1", {"drain.timeoutSeconds": 0}),
 ]  # fmt: skip
 
-BAD_OBJECTS = [*STAGES, *POOLS, *CONTAINERS, *PODS, *REST]
+REQUESTS = {"type": "Requests", "targetPerReplica": 8}
+
+SCALING = [
+    Bad("a lower limit above the upper", "spec.encoder.autoscaling.minReplicas", "minReplicas is larger than max",
+        {"encoder.autoscaling": {"minReplicas": 3, "maxReplicas": 2, "metrics": [REQUESTS]}}),
+    Bad("no encoders at all", "spec.encoder.autoscaling.minReplicas", "greater than or equal to 1",
+        {"encoder.autoscaling": {"minReplicas": 0, "maxReplicas": 2, "metrics": [REQUESTS]}}),
+    Bad("no upper limit", "spec.pd.autoscaling.maxReplicas", "Required value",
+        {"pd.autoscaling": {"metrics": [REQUESTS]}}),
+    Bad("nothing to scale by", "spec.pd.autoscaling.metrics", "mode Internal needs metrics with targets",
+        {"pd.autoscaling": {"maxReplicas": 2}}),
+    Bad("metrics where somebody else decides", "spec.pd.autoscaling.metrics", "in mode External",
+        {"pd.autoscaling": {"mode": "External", "maxReplicas": 2, "metrics": [REQUESTS]}}),
+    Bad("an unknown mode", "spec.pd.autoscaling.mode", 'supported values: "Internal", "External"',
+        {"pd.autoscaling": {"mode": "Auto", "maxReplicas": 2, "metrics": [REQUESTS]}}),
+    Bad("more cache than there is", "spec.pd.autoscaling.metrics[0].targetPerReplica", "at most 100",
+        {"pd.autoscaling": {"maxReplicas": 2, "metrics": [{"type": "KVCacheUsage", "targetPerReplica": 101}]}}),
+    Bad("the same metric twice", "spec.pd.autoscaling.metrics[1]", "Duplicate value",
+        {"pd.autoscaling": {"maxReplicas": 2, "metrics": [REQUESTS, REQUESTS]}}),
+    Bad("a ratio band upside down", "spec.scaling.encodersPerPd.minPercent", "minPercent is larger than maxPercent",
+        {"scaling.encodersPerPd": {"minPercent": 200, "maxPercent": 50}}),
+    Bad("a latency of nothing", "spec.slo.timeToFirstTokenMilliseconds", "greater than or equal to 1",
+        {"slo": {"timeToFirstTokenMilliseconds": 0}}),
+]  # fmt: skip
+
+BAD_OBJECTS = [*STAGES, *POOLS, *CONTAINERS, *PODS, *SCALING, *REST]

@@ -6,11 +6,13 @@ from typing import Any
 
 from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.status import Condition, ConditionStatus, EPDDeploymentStatus
+from epd_operator.api.v1alpha1.status import Condition, ConditionStatus, EPDDeploymentStatus, StageStatus
 from epd_operator.plan.children.endpoint import url
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.pods import Problem, words
+from epd_operator.plan.replicas import is_internal
+from epd_operator.plan.scaling.status import scaling_status
 from epd_operator.plan.stage_status import StageState, stage_states
 
 
@@ -30,10 +32,17 @@ def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, 
         topology=spec.topology,
         endpoint=url(spec, identity=observation.identity),
         summary=", ".join(f"{s.plan.name} {s.ready}/{s.plan.replicas}" for s in states),
-        stages=[state.to_status() for state in states],
+        stages=[_stage_status(state, spec=spec, observation=observation, now=now) for state in states],
         conditions=_conditions(states, stalled=stalled, leftovers=len(plan.delete), observation=observation, now=now),
     )
     return status.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def _stage_status(state: StageState, *, spec: EPDDeploymentSpec, observation: Observation, now: str) -> StageStatus:
+    status = state.to_status()
+    if not is_internal(spec, state.plan.name):
+        return status
+    return status.model_copy(update={"scaling": scaling_status(state.plan.name, observation=observation, now=now)})
 
 
 def status_of_invalid(message: str, *, observation: Observation, now: str) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""A stage as a scaling decision needs it, from live objects and measured loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from epd_operator.plan.identity import StageName
+from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+from epd_operator.plan.pods import is_ready
+from epd_operator.plan.scaling.model import PodLoad, StageObservation
+
+
+def stage_observation(
+    *,
+    stage: StageName,
+    observation: Observation,
+    gpus_per_replica: int,
+    loads: Mapping[str, PodLoad],
+    at: float,
+    now: datetime,
+) -> StageObservation:
+    """One stage at this moment.
+
+    Args:
+        stage: which one.
+        observation: live objects, of the last pass.
+        gpus_per_replica: GPUs of each pod.
+        loads: measured loads by pod; a pod that is missing here has not been measured yet.
+        at: the moment, on the clock of the measurements.
+        now: the same moment as a date, to compare with the objects' times.
+    """
+    pods = observation.pods_of(stage)
+    staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    live = observation.children.get(ChildKey("Deployment", observation.identity.child_name(stage)), {})
+    status = live.get("status") or {}
+    replicas = int(live.get("spec", {}).get("replicas") or 0)
+    waits = [seconds for pod in staying if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
+    return StageObservation(
+        stage=stage,
+        at=at,
+        replicas=replicas,
+        pods=tuple(_with_readiness(pod, loads) for pod in staying),
+        unschedulable_seconds=max(waits, default=None),
+        rolling_out=int(status.get("replicas") or 0) > int(status.get("updatedReplicas") or 0)
+        or int(status.get("observedGeneration") or 0) < int(live.get("metadata", {}).get("generation") or 0),
+        draining=len(pods) - len(staying),
+        gpus_per_replica=gpus_per_replica,
+    )
+
+
+def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodLoad:
+    """The load of a pod with its present readiness, which the measurement may have missed."""
+    name = str(pod["metadata"]["name"])
+    load = loads.get(name)
+    ready = is_ready(pod)
+    if load is None:
+        return PodLoad(name=name, ready=ready)
+    return PodLoad(
+        name=name,
+        ready=ready,
+        requests=load.requests,
+        kv_cache_percent=load.kv_cache_percent,
+        measured_at=load.measured_at,
+    )
+
+
+def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | None:
+    """How long the scheduler has found no node for the pod; None where it has one."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            since = condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
+            return max(0.0, (now - datetime.fromisoformat(str(since))).total_seconds()) if since else 0.0
+    return None
