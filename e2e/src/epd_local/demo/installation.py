@@ -92,14 +92,10 @@ def _install_operator(installation: Installation, *, image: Path) -> None:
     """CRDs first, then the chart. The image's archive is named by its content: a new one restarts the operator."""
     repository, tag = OPERATOR_IMAGE.rsplit(":", 1)
     with step("installing the operator", usually="15 s"):
-        for name in ("epd.dev_epddeployments.yaml", "nvidia.com_dynamoworkermetadatas.yaml"):
-            installation.kubectl.run(
-                "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds" / name)
-            )
-        installation.kubectl.run(
-            "wait", "--for=condition=Established", "--timeout=30s", "crd/epddeployments.epd.dev",
-            "crd/dynamoworkermetadatas.nvidia.com",
-        )  # fmt: skip
+        applied = installation.kubectl.run(
+            "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds"), "-o", "name"
+        )
+        installation.kubectl.run("wait", "--for=condition=Established", "--timeout=30s", *applied.split())
         call(
             [
                 installation.helm, "upgrade", "--install", RELEASE, REPOSITORY / "charts" / "epd-operator",
