@@ -38,6 +38,7 @@ test-api: $(VENV)/.installed ## Tests against a real API server
 	$(BIN)/pytest -q tests/api
 
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
+	@$(DEMO) --prepare-only
 	$(BIN)/pytest -q e2e/tests
 
 lint: $(VENV)/.installed ## Style, types, import rules and spelling

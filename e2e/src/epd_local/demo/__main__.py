@@ -11,7 +11,7 @@ from epd_local import pictures
 from epd_local.cluster import operations
 from epd_local.demo.chat import Answer, Endpoint
 from epd_local.demo.deployment import TOPOLOGIES, Deployment, example
-from epd_local.demo.installation import Installation, install
+from epd_local.demo.installation import Installation, install, prepare
 from epd_local.demo.proof import Path, read_path
 from epd_local.errors import LocalClusterError
 from epd_local.locations import REPOSITORY, locations
@@ -30,10 +30,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="From nothing to an answered image.")
     parser.add_argument("--topology", choices=TOPOLOGIES, default="disaggregated")
     parser.add_argument("--cluster-only", action="store_true", help="start cluster and operator, and stop there")
+    parser.add_argument("--prepare-only", action="store_true", help="install and build what is needed, and stop there")
     parser.add_argument("--local-port", type=int, default=LOCAL_PORT, help="port of the endpoint on this machine")
     arguments = parser.parse_args(words)
     began = time.monotonic()
     try:
+        if arguments.prepare_only:
+            prepare(locations())
+            return 0
         installation = install(locations())
         if arguments.cluster_only:
             say(f"try: export KUBECONFIG={installation.where.kubeconfig}; kubectl get nodes")

