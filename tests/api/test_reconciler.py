@@ -16,7 +16,8 @@ import yaml
 from epd_operator.cluster.client import Cluster, connect
 from epd_operator.cluster.errors import NotFoundError
 from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
-from epd_operator.runtime.reconciler import Key, Reconciler
+from epd_operator.runtime.keys import Key
+from epd_operator.runtime.reconciler import Reconciler
 from support.apiserver import ApiServer
 from support.specs import TOPOLOGIES, raw_spec
 

@@ -10,7 +10,7 @@ import kopf
 from epd_operator.api.v1alpha1.resource import GROUP, KIND, PLURAL, VERSION
 from epd_operator.cluster.kinds import CHILD_KINDS, POD
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
-from epd_operator.runtime.reconciler import Key
+from epd_operator.runtime.keys import Key
 from epd_operator.runtime.workqueue import WorkQueue
 
 

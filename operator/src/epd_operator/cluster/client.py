@@ -78,6 +78,10 @@ class Cluster:
         query = {"fieldManager": field_manager, "force": "true"}
         return await self._call("APPLY", kind, path=path, query=query, body=body)
 
+    async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object that is not managed further, such as an Event."""
+        return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
+
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
         """Delete this incarnation of the object; its dependents follow in the background. Absent is fine."""
         body = {
@@ -123,7 +127,7 @@ class Cluster:
     async def _send(
         self, verb: str, *, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
     ) -> Any:
-        method = {"LIST": "GET", "APPLY": "PATCH"}.get(verb, verb)
+        method = {"LIST": "GET", "APPLY": "PATCH", "CREATE": "POST"}.get(verb, verb)
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if verb == "APPLY":
             headers["Content-Type"] = "application/apply-patch+yaml"

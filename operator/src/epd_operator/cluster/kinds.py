@@ -31,6 +31,7 @@ SERVICE = Kind(kind="Service", api_version="v1", plural="services")
 SERVICE_ACCOUNT = Kind(kind="ServiceAccount", api_version="v1", plural="serviceaccounts")
 ROLE_BINDING = Kind(kind="RoleBinding", api_version="rbac.authorization.k8s.io/v1", plural="rolebindings")
 STAGE_SCALE = Kind(kind=scale.SCALE_KIND, api_version=resource.API_VERSION, plural=scale.SCALE_PLURAL)
+EVENT = Kind(kind="Event", api_version="events.k8s.io/v1", plural="events")
 POD = Kind(kind="Pod", api_version="v1", plural="pods")
 
 CHILD_KINDS = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, STAGE_SCALE)

@@ -14,9 +14,10 @@ from prometheus_client import start_http_server
 
 from epd_operator import handlers
 from epd_operator.cluster.client import connect
+from epd_operator.runtime.keys import Key
 from epd_operator.runtime.logs import configure_logging
 from epd_operator.runtime.metrics import Metrics
-from epd_operator.runtime.reconciler import Key, Reconciler
+from epd_operator.runtime.reconciler import Reconciler
 from epd_operator.runtime.workers import Workers, resync
 from epd_operator.runtime.workqueue import WorkQueue
 

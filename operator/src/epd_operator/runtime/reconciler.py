@@ -14,18 +14,11 @@ from epd_operator.cluster.execute import execute, write_status
 from epd_operator.cluster.observe import observe, read_primary
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.status import status_of, status_of_invalid
+from epd_operator.runtime.keys import Key
 
 RETRY_REFUSED_SECONDS = 60.0
 """Quotas, policies and strangers' objects change without an event that the operator sees."""
 RETRY_REMOVAL_SECONDS = 2.0
-
-
-@dataclass(frozen=True, order=True)
-class Key:
-    """Namespace and name of an EPDDeployment."""
-
-    namespace: str
-    name: str
 
 
 @dataclass(frozen=True, kw_only=True)

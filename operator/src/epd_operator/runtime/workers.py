@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT
+from epd_operator.runtime.keys import Key
 from epd_operator.runtime.metrics import Metrics
-from epd_operator.runtime.reconciler import Key, Reconciler
+from epd_operator.runtime.reconciler import Reconciler
 from epd_operator.runtime.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
