@@ -275,3 +275,20 @@ async def test_a_kind_that_is_not_installed_is_not_mistaken_for_an_empty_list(wo
 
 async def _moment() -> None:
     await asyncio.sleep(0.2)
+
+
+async def test_the_scale_of_a_stage_can_be_driven_by_somebody_else_and_is_not_fought_over(world: World) -> None:
+    external = {"pool": "gb200", "replicas": 3, "autoscaling": {"mode": "External", "maxReplicas": 9}}
+    world.create(raw_spec("Aggregated", worker=external))
+    await world.settle()
+    path = f"/apis/epd.dev/v1alpha1/namespaces/{world.namespace}/epdstagescales/qwen-worker/scale"
+    scale = world.server.client.get(path).body
+    assert scale["spec"]["replicas"] == 3
+    assert "epd.dev/deployment=qwen" in scale["status"]["selector"]
+    scale["spec"]["replicas"] = 5
+    assert world.server.client.request("PUT", path, scale).ok
+    await world.settle()
+    assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 5
+    assert world.server.client.get(path).body["spec"]["replicas"] == 5
+    assert (await world.find(EPD_DEPLOYMENT, "qwen"))["metadata"]["generation"] == 1
+    assert await world.run_pass() == []

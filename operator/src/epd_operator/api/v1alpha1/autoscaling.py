@@ -155,7 +155,8 @@ class RatioBand(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            expression="self.minPercent <= self.maxPercent",
+            # The API server checks the default {} of this object before it fills the defaults inside it.
+            expression="!has(self.minPercent) || !has(self.maxPercent) || self.minPercent <= self.maxPercent",
             message="minPercent is larger than maxPercent: swap or correct them",
             field_path=".minPercent",
         ),
