@@ -112,6 +112,49 @@ async def live_world(controllers: ApiServer, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
+def _with_pods(**template: Any) -> dict[str, Any]:
+    return raw_spec("Aggregated", podTemplate=template)
+
+
+def _mounted(mount: dict[str, Any], **source: Any) -> dict[str, Any]:
+    return _with_pods(
+        volumes=[{"name": "d", **(source or {"emptyDir": {}})}],
+        volumeMounts=[{"name": "d", "mountPath": "/a"}, {"name": "d", "mountPath": "/b", **mount}],
+    )
+
+
+ODD_SPECS = {
+    "one volume at two paths": _mounted({"subPath": "b"}),
+    "false written out": _mounted({"readOnly": False}),
+    "null written out": _mounted({}, hostPath={"path": "/x", "type": None}),
+    "amounts below what the server keeps": raw_spec(
+        "Aggregated",
+        worker={"pool": "gb200", "resources": {"requests": {"cpu": "0.0005", "memory": "1.3333333Gi"}}},
+    ),
+    "an amount as a number": _mounted({}, emptyDir={"sizeLimit": 1073741824}),
+    "a variable of ours set by the user": raw_spec(
+        "Aggregated", runtime={"image": "i", "env": [{"name": "HOME", "value": "/x"}]}
+    ),
+    "a volume of all pods replaced by a stage": raw_spec(
+        "Aggregated",
+        podTemplate={"volumes": [{"name": "d", "emptyDir": {}}], "volumeMounts": [{"name": "d", "mountPath": "/d"}]},
+        worker={"pool": "gb200", "podTemplate": {"volumes": [{"name": "d", "hostPath": {"path": "/x"}}]}},
+    ),
+    "empty values": _with_pods(
+        affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}, "nodeAffinity": None},
+        volumes=[{"name": "d", "secret": {"secretName": "s", "items": [], "optional": False, "defaultMode": 0}}],
+        annotations={"a": ""},
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_SPECS.values(), ids=ODD_SPECS.keys())
+async def test_an_odd_but_legal_spec_settles_too(world: World, odd: dict[str, Any]) -> None:
+    world.create(odd)
+    await world.settle()
+    assert (await world.conditions())["Stalled"]["status"] == "False"
+
+
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 async def test_the_first_pass_makes_all_children_that_may_exist_and_the_status(world: World, topology: str) -> None:
     primary = world.create(raw_spec(topology))
