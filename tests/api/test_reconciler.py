@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from epd_operator.cluster.client import Cluster, connect
-from epd_operator.cluster.errors import NotFoundError
+from epd_operator.cluster.errors import FaultError, NotFoundError
 from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
 from epd_operator.runtime.reconciler import Key, Reconciler
 from support.apiserver import ApiServer
@@ -213,7 +213,7 @@ async def test_a_field_that_leaves_the_spec_leaves_the_child(world: World) -> No
     await world.settle()
     live = await world.find(EPD_DEPLOYMENT, "qwen")
     del live["spec"]["worker"]["resources"]
-    live["metadata"].pop("managedFields")
+    live["metadata"].pop("managedFields", None)
     answer = world.server.client.request("PUT", f"{PRIMARIES.format(world.namespace)}/qwen", live)
     assert answer.ok, answer.message
     await world.settle()
@@ -227,7 +227,7 @@ async def test_another_topology_replaces_the_stages_and_removes_what_is_left_ove
     live = await world.find(EPD_DEPLOYMENT, "qwen")
     live["spec"].pop("worker")
     live["spec"].update(raw_spec("CoLocated"))
-    live["metadata"].pop("managedFields")
+    live["metadata"].pop("managedFields", None)
     assert world.server.client.request("PUT", f"{PRIMARIES.format(world.namespace)}/qwen", live).ok
     await world.settle()
     names = {d["metadata"]["name"] for d in await world.cluster.list(DEPLOYMENT, namespace=world.namespace)}
@@ -252,6 +252,16 @@ async def test_a_child_that_the_api_server_refuses_is_told_with_its_words_and_th
     stalled = (await world.conditions())["Stalled"]
     assert stalled["reason"] == "ChildRefused"
     assert "nodeSelectorTerms" in stalled["message"]
+    assert await world.find(SERVICE, "qwen")
+
+
+async def test_a_field_that_the_api_server_does_not_know_is_told_with_its_words(world: World) -> None:
+    world.create(_with_pods(volumes=[{"name": "d", "hostpath": {"path": "/x"}}]))
+    with pytest.raises(FaultError):
+        await world.run_pass()
+    stalled = (await world.conditions())["Stalled"]
+    assert stalled["reason"] == "ChildRefused"
+    assert "hostpath" in stalled["message"]
     assert await world.find(SERVICE, "qwen")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import RefusedError
+from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
@@ -24,10 +24,12 @@ class Outcome:
     Attributes:
         taken: who else has an object of that name.
         refused: the API server's answer.
+        fault: a failure among them that may pass soon.
     """
 
     taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
+    fault: ClusterError | None = None
 
 
 async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> Outcome:
@@ -37,7 +39,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
     taken: dict[ChildKey, Holder] = {}
-    refused: dict[ChildKey, str] = {}
+    refused: dict[ChildKey, ClusterError] = {}
     for child in plan.apply:
         key = ChildKey.of(child)
         stranger = None if key in observation.children else await _stranger(cluster, child=child)
@@ -46,15 +48,22 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             continue
         try:
             await cluster.apply(kind_named(key.kind), body=child, field_manager=CHILD_MANAGER)
-        except RefusedError as error:
-            refused[key] = error.message
+        except (RefusedError, FaultError) as error:
+            refused[key] = error
     for key in plan.delete:
         metadata = observation.children[key]["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            await cluster.delete(
-                kind_named(key.kind), namespace=metadata["namespace"], name=key.name, uid=metadata["uid"]
-            )
-    return Outcome(taken=taken, refused=refused)
+        if metadata.get("deletionTimestamp"):
+            continue
+        kind = kind_named(key.kind)
+        try:
+            await cluster.delete(kind, namespace=metadata["namespace"], name=key.name, uid=metadata["uid"])
+        except (RefusedError, FaultError) as error:
+            refused[key] = error
+    return Outcome(
+        taken=taken,
+        refused={key: error.message for key, error in refused.items()},
+        fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
+    )
 
 
 async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:
