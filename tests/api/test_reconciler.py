@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from epd_operator.cluster.client import Cluster, connect
-from epd_operator.cluster.errors import NotFoundError
+from epd_operator.cluster.errors import FaultError, NotFoundError
 from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.reconciler import Reconciler
@@ -113,6 +113,49 @@ async def live_world(controllers: ApiServer, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
+def _with_pods(**template: Any) -> dict[str, Any]:
+    return raw_spec("Aggregated", podTemplate=template)
+
+
+def _mounted(mount: dict[str, Any], **source: Any) -> dict[str, Any]:
+    return _with_pods(
+        volumes=[{"name": "d", **(source or {"emptyDir": {}})}],
+        volumeMounts=[{"name": "d", "mountPath": "/a"}, {"name": "d", "mountPath": "/b", **mount}],
+    )
+
+
+ODD_SPECS = {
+    "one volume at two paths": _mounted({"subPath": "b"}),
+    "false written out": _mounted({"readOnly": False}),
+    "null written out": _mounted({}, hostPath={"path": "/x", "type": None}),
+    "amounts below what the server keeps": raw_spec(
+        "Aggregated",
+        worker={"pool": "gb200", "resources": {"requests": {"cpu": "0.0005", "memory": "1.3333333Gi"}}},
+    ),
+    "an amount as a number": _mounted({}, emptyDir={"sizeLimit": 1073741824}),
+    "a variable of ours set by the user": raw_spec(
+        "Aggregated", runtime={"image": "i", "env": [{"name": "HOME", "value": "/x"}]}
+    ),
+    "a volume of all pods replaced by a stage": raw_spec(
+        "Aggregated",
+        podTemplate={"volumes": [{"name": "d", "emptyDir": {}}], "volumeMounts": [{"name": "d", "mountPath": "/d"}]},
+        worker={"pool": "gb200", "podTemplate": {"volumes": [{"name": "d", "hostPath": {"path": "/x"}}]}},
+    ),
+    "empty values": _with_pods(
+        affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}, "nodeAffinity": None},
+        volumes=[{"name": "d", "secret": {"secretName": "s", "items": [], "optional": False, "defaultMode": 0}}],
+        annotations={"a": ""},
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_SPECS.values(), ids=ODD_SPECS.keys())
+async def test_an_odd_but_legal_spec_settles_too(world: World, odd: dict[str, Any]) -> None:
+    world.create(odd)
+    await world.settle()
+    assert (await world.conditions())["Stalled"]["status"] == "False"
+
+
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 async def test_the_first_pass_makes_all_children_that_may_exist_and_the_status(world: World, topology: str) -> None:
     primary = world.create(raw_spec(topology))
@@ -171,7 +214,7 @@ async def test_a_field_that_leaves_the_spec_leaves_the_child(world: World) -> No
     await world.settle()
     live = await world.find(EPD_DEPLOYMENT, "qwen")
     del live["spec"]["worker"]["resources"]
-    live["metadata"].pop("managedFields")
+    live["metadata"].pop("managedFields", None)
     answer = world.server.client.request("PUT", f"{PRIMARIES.format(world.namespace)}/qwen", live)
     assert answer.ok, answer.message
     await world.settle()
@@ -185,7 +228,7 @@ async def test_another_topology_replaces_the_stages_and_removes_what_is_left_ove
     live = await world.find(EPD_DEPLOYMENT, "qwen")
     live["spec"].pop("worker")
     live["spec"].update(raw_spec("CoLocated"))
-    live["metadata"].pop("managedFields")
+    live["metadata"].pop("managedFields", None)
     assert world.server.client.request("PUT", f"{PRIMARIES.format(world.namespace)}/qwen", live).ok
     await world.settle()
     names = {d["metadata"]["name"] for d in await world.cluster.list(DEPLOYMENT, namespace=world.namespace)}
@@ -210,6 +253,16 @@ async def test_a_child_that_the_api_server_refuses_is_told_with_its_words_and_th
     stalled = (await world.conditions())["Stalled"]
     assert stalled["reason"] == "ChildRefused"
     assert "nodeSelectorTerms" in stalled["message"]
+    assert await world.find(SERVICE, "qwen")
+
+
+async def test_a_field_that_the_api_server_does_not_know_is_told_with_its_words(world: World) -> None:
+    world.create(_with_pods(volumes=[{"name": "d", "hostpath": {"path": "/x"}}]))
+    with pytest.raises(FaultError):
+        await world.run_pass()
+    stalled = (await world.conditions())["Stalled"]
+    assert stalled["reason"] == "ChildRefused"
+    assert "hostpath" in stalled["message"]
     assert await world.find(SERVICE, "qwen")
 
 

@@ -47,6 +47,42 @@ def test_empty_values_that_the_server_does_not_store_match_nothing() -> None:
     assert matches({"resources": {}, "value": ""}, {})
 
 
+def test_one_volume_may_be_mounted_at_several_paths() -> None:
+    mounts = [{"name": "data", "mountPath": "/a"}, {"name": "data", "mountPath": "/b", "subPath": "b"}]
+    assert matches({"volumeMounts": mounts}, {"volumeMounts": mounts})
+    moved = [mounts[0], {**mounts[1], "subPath": "c"}]
+    assert not matches({"volumeMounts": mounts}, {"volumeMounts": moved})
+
+
+def test_two_owners_of_one_name_are_told_apart() -> None:
+    ours = {"kind": "EPDDeployment", "name": "qwen", "uid": "1"}
+    other = {"kind": "ConfigMap", "name": "qwen", "uid": "2"}
+    assert matches({"ownerReferences": [ours]}, {"ownerReferences": [ours, other]})
+    assert not matches({"ownerReferences": [ours]}, {"ownerReferences": [other]})
+
+
+def test_an_item_that_a_stranger_adds_to_a_list_that_is_ours_whole_matters() -> None:
+    ours = {"kind": "ServiceAccount", "name": "qwen-discovery"}
+    assert not matches({"subjects": [ours]}, {"subjects": [ours, {"kind": "User", "name": "mallory"}]})
+
+
+def test_false_and_zero_that_the_server_does_not_store_match_nothing() -> None:
+    assert matches({"readOnly": False, "gcePersistentDisk": {"partition": 0}}, {})
+    assert not matches({"readOnly": False}, {"readOnly": True})
+    assert not matches({"allowPrivilegeEscalation": False}, {})
+
+
+def test_null_leaves_the_value_to_the_server() -> None:
+    assert matches({"hostPath": {"path": "/x", "type": None}}, {"hostPath": {"path": "/x", "type": ""}})
+
+
+def test_amounts_are_compared_as_the_server_rounds_and_writes_them() -> None:
+    assert matches({"cpu": "0.0005"}, {"cpu": "1m"})
+    assert matches({"memory": "1.3333333Gi"}, {"memory": "1431655729542m"})
+    assert matches({"sizeLimit": 1073741824}, {"sizeLimit": "1Gi"})
+    assert not matches({"cpu": "0.0015"}, {"cpu": "1m"})
+
+
 @pytest.mark.parametrize(("text", "value"), [("4Gi", 4 * 1024**3), ("1.5G", 1_500_000_000), ("7", 7)])
 def test_memory_is_read_in_bytes(text: str, value: int) -> None:
     assert to_bytes(text) == value

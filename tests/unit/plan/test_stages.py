@@ -219,3 +219,25 @@ def test_the_model_volume_is_read_only() -> None:
     template = pods(spec(model=model))["pd"]
     mounts = {m["name"]: m for m in main(template)["volumeMounts"]}
     assert mounts["epd-model"] == {"name": "epd-model", "mountPath": "/models", "readOnly": True}
+
+
+def test_a_variable_that_the_user_sets_over_one_of_ours_is_there_once() -> None:
+    for topology, stage in (("Aggregated", "worker"), ("CoLocated", "group")):
+        wanted = spec(topology, runtime={"image": "i", "env": [{"name": "HOME", "value": "/root"}]})
+        found = [e for e in main(pods(wanted)[stage])["env"] if e["name"] == "HOME"]
+        assert found == [{"name": "HOME", "value": "/root"}]
+
+
+def test_a_stages_volume_and_mount_replace_those_of_all_pods_with_the_same_key() -> None:
+    common = {
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    own = {
+        "volumes": [{"name": "data", "hostPath": {"path": "/data"}}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
+    }
+    wanted = spec("Aggregated", podTemplate=common, worker={"pool": "gb200", "podTemplate": own})
+    template = pods(wanted)["worker"]
+    assert [v for v in template["spec"]["volumes"] if v["name"] == "data"] == own["volumes"]
+    assert [m for m in main(template)["volumeMounts"] if m["mountPath"] == "/data"] == own["volumeMounts"]

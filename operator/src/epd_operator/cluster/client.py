@@ -12,7 +12,7 @@ import aiohttp
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
-from epd_operator.cluster.errors import ClusterError, NotFoundError, UnavailableError, error_for
+from epd_operator.cluster.errors import NotFoundError, UnavailableError, error_for
 from epd_operator.cluster.kinds import Kind
 
 PAGE_SIZE = 500
@@ -144,14 +144,23 @@ class Cluster:
 
 
 def _decode(text: bytes, *, request: str, status: int) -> dict[str, Any]:
+    """The object in an answer. Something between us and the server may answer too: a success must be an object."""
     try:
-        answer = json.loads(text or b"{}")
-    except ValueError:
-        answer = {"message": text[:200].decode(errors="replace")}
-    if not isinstance(answer, dict):
-        raise ClusterError("the answer is not an object", request=request, status=status)
-    return answer
+        answer = json.loads(text, object_hook=_tidy)
+    except (ValueError, RecursionError):
+        answer = None
+    if isinstance(answer, dict):
+        return answer
+    words = text[:200].decode(errors="replace")
+    if status < 300:
+        raise UnavailableError(f"the answer is not a JSON object: {words!r}", request=request, status=status)
+    return {"message": words}
+
+
+def _tidy(value: dict[str, Any]) -> dict[str, Any]:
+    """Null means absent, so no reader has to know both; managed fields are half of an object and read by nobody."""
+    return {key: item for key, item in value.items() if item is not None and key != "managedFields"}
 
 
 def _seconds(header: str | None) -> float | None:
-    return float(header) if header is not None and header.isdigit() else None
+    return float(header) if header is not None and header.isascii() and header.isdigit() else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import RefusedError
+from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
@@ -25,10 +25,12 @@ class Outcome:
     Attributes:
         taken: who else has an object of that name.
         refused: the API server's answer.
+        fault: a failure among them that may pass soon.
     """
 
     taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
+    fault: ClusterError | None = None
 
 
 async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> Outcome:
@@ -38,7 +40,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
     taken: dict[ChildKey, Holder] = {}
-    refused: dict[ChildKey, str] = {}
+    refused: dict[ChildKey, ClusterError] = {}
     for first in plan.seeds:
         if await _stranger(cluster, child=first) is None:
             # Under a manager of its own: the field stays when the child is applied without it, until others take it.
@@ -51,17 +53,24 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             continue
         try:
             await cluster.apply(kind_named(key.kind), body=child, field_manager=CHILD_MANAGER)
-        except RefusedError as error:
-            refused[key] = error.message
+        except (RefusedError, FaultError) as error:
+            refused[key] = error
     for key in plan.delete:
         metadata = observation.children[key]["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            await cluster.delete(
-                kind_named(key.kind), namespace=metadata["namespace"], name=key.name, uid=metadata["uid"]
-            )
+        if metadata.get("deletionTimestamp"):
+            continue
+        kind = kind_named(key.kind)
+        try:
+            await cluster.delete(kind, namespace=metadata["namespace"], name=key.name, uid=metadata["uid"])
+        except (RefusedError, FaultError) as error:
+            refused[key] = error
     for scale in plan.scale_statuses:
         await cluster.apply(kind_named(scale["kind"]), body=scale, field_manager=STATUS_MANAGER, subresource="status")
-    return Outcome(taken=taken, refused=refused)
+    return Outcome(
+        taken=taken,
+        refused={key: error.message for key, error in refused.items()},
+        fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
+    )
 
 
 async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:

@@ -7,10 +7,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from epd_operator.plan.quantity import parse
+from epd_operator.plan.quantity import same
 
 PLAN_HASH_ANNOTATION = "epd.dev/plan-hash"
 """Hash of the child as planned: tells that a field was dropped from the plan, which the live object cannot show."""
+
+_MERGE_KEYS = {
+    "containers": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "ownerReferences": "uid",
+    "ports": "name",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+"""Lists that server-side apply merges item by item, with the field that tells items apart; others are ours whole."""
+
+_UNSET_IS_ANOTHER_VALUE = {"allowPrivilegeEscalation"}
+"""Fields whose absence does not mean their empty value."""
 
 
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
@@ -22,29 +36,40 @@ def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
     return {**child, "metadata": {**metadata, "annotations": annotations}}
 
 
-def matches(planned: Any, live: Any) -> bool:
-    """Whether the live object holds everything that was planned; what the server added does not matter."""
-    if live is None and planned in (None, "", {}, []):
-        # The API server does not store empty values.
+def matches(planned: Any, live: Any, *, field: str = "") -> bool:
+    """Whether the live object holds everything that was planned; what the server added does not matter.
+
+    Args:
+        planned: the value as planned.
+        live: the value as the API server has it, None where it has none.
+        field: name of the field that holds the value.
+    """
+    if planned is None:
+        # Null leaves the value to the API server.
         return True
+    if live is None:
+        # The API server does not store most empty values.
+        return _is_empty(planned) and field not in _UNSET_IS_ANOTHER_VALUE
     if isinstance(planned, Mapping):
-        return isinstance(live, Mapping) and all(matches(value, live.get(key)) for key, value in planned.items())
+        return isinstance(live, Mapping) and all(
+            matches(value, live.get(key), field=key) for key, value in planned.items()
+        )
     if isinstance(planned, list):
-        return isinstance(live, list) and _lists_match(planned, live)
+        return isinstance(live, list) and _lists_match(planned, live, key=_MERGE_KEYS.get(field))
     if planned == live:
         return True
-    return isinstance(planned, str) and isinstance(live, str | int) and _same_quantity(planned, str(live))
+    return isinstance(planned, str | int) and isinstance(live, str | int) and same(str(planned), str(live))
 
 
-def _lists_match(planned: list[Any], live: list[Any]) -> bool:
-    """Lists of named objects merge by name, as server-side apply does; all others belong to us as a whole."""
-    if planned and all(isinstance(item, Mapping) and "name" in item for item in planned):
-        named = {item.get("name"): item for item in live if isinstance(item, Mapping)}
-        return all(matches(item, named.get(item["name"])) for item in planned)
+def _is_empty(planned: Any) -> bool:
+    """Whether the value is the empty one of its type, or holds only such."""
+    if isinstance(planned, Mapping):
+        return all(_is_empty(value) for value in planned.values())
+    return not planned
+
+
+def _lists_match(planned: list[Any], live: list[Any], *, key: str | None) -> bool:
+    if key is not None and all(isinstance(item, Mapping) and key in item for item in planned):
+        found = {item.get(key): item for item in live if isinstance(item, Mapping)}
+        return all(item[key] in found and matches(item, found[item[key]]) for item in planned)
     return len(planned) == len(live) and all(matches(p, v) for p, v in zip(planned, live, strict=True))
-
-
-def _same_quantity(planned: str, live: str) -> bool:
-    """The API server rewrites quantities in canonical form: 1024Mi becomes 1Gi."""
-    value = parse(planned)
-    return value is not None and value == parse(live)

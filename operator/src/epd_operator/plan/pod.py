@@ -48,7 +48,7 @@ class ContainerPlan:
 
     name: str
     command: list[str]
-    env: list[dict[str, object]] = field(default_factory=list)
+    env: list[dict[str, Any]] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
     owns_devices: bool = False
     resources: ResourceRequirements | None = None
@@ -133,7 +133,7 @@ class PodBuilder:
             "image": self._last("image") or self._spec.runtime.image,
             "imagePullPolicy": self._spec.runtime.image_pull_policy,
             "command": plan.command,
-            "env": plan.env,
+            "env": _by("name", plan.env),
             "resources": self._resources(plan),
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
             "readinessProbe": {**ready, **probe, "failureThreshold": 2},
@@ -176,7 +176,7 @@ class PodBuilder:
         if self._spec.model.storage is not None:
             claim = {"claimName": self._spec.model.storage.claim_name, "readOnly": True}
             volumes.append({"name": "epd-model", "persistentVolumeClaim": claim})
-        return volumes + [volume for template in self._templates for volume in template.volumes or ()]
+        return _by("name", volumes + [volume for template in self._templates for volume in template.volumes or ()])
 
     def _volume_mounts(self) -> list[dict[str, Any]]:
         mounts: list[dict[str, Any]] = [{"name": "epd-cache", "mountPath": CACHE_FOLDER}]
@@ -184,7 +184,8 @@ class PodBuilder:
             mounts.append({"name": "epd-shm", "mountPath": "/dev/shm"})  # noqa: S108
         if self._spec.model.storage is not None:
             mounts.append({"name": "epd-model", "mountPath": self._spec.model.storage.mount_path, "readOnly": True})
-        return mounts + [mount for template in self._templates for mount in template.volume_mounts or ()]
+        mounts += [mount for template in self._templates for mount in template.volume_mounts or ()]
+        return _by("mountPath", mounts)
 
     def _merged(self, name: str) -> dict[str, str]:
         return {key: value for template in self._templates for key, value in (getattr(template, name) or {}).items()}
@@ -192,6 +193,15 @@ class PodBuilder:
     def _last(self, name: str) -> Any:
         values = [getattr(template, name) for template in self._templates]
         return next((value for value in reversed(values) if value is not None), None)
+
+
+def _by(key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of a list that Kubernetes keeps as a map: of two with the same key the later stays."""
+    found: dict[Any, dict[str, Any]] = {}
+    for item in items:
+        found.pop(item[key], None)
+        found[item[key]] = item
+    return list(found.values())
 
 
 def _camel(name: str) -> str:

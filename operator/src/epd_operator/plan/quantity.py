@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
+_MILLI = Decimal("0.001")
 _UNITS = {
-    "m": Decimal("0.001"),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": _MILLI,
     "": Decimal(1),
     **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
     **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
 }
-_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)")
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)")
 
 
 def parse(quantity: str) -> Decimal | None:
@@ -30,3 +33,14 @@ def to_bytes(quantity: str) -> int:
     if value is None:
         raise ValueError(f"{quantity!r} is not a quantity such as 4Gi")
     return int(value)
+
+
+def same(one: str, other: str) -> bool:
+    """Whether both texts are the same amount to the API server.
+
+    It rewrites amounts in canonical form (1024Mi becomes 1Gi) and rounds resources up to thousandths.
+    """
+    value, another = parse(one), parse(other)
+    if value is None or another is None:
+        return False
+    return value.quantize(_MILLI, rounding=ROUND_CEILING) == another.quantize(_MILLI, rounding=ROUND_CEILING)

@@ -71,6 +71,8 @@ class Reconciler:
         observation = replace(observation, taken=outcome.taken, refused=outcome.refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)
         written = await write_status(self._cluster, observation=observation, status=status)
+        if outcome.fault is not None:
+            raise outcome.fault
         writes = len(plan.apply) + len(plan.delete) - len(outcome.taken) - len(outcome.refused) + int(written)
         if any(holder.leaving for holder in outcome.taken.values()):
             return Result(outcome="waiting", writes=writes, again_after=RETRY_REMOVAL_SECONDS)

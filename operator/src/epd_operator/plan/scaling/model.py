@@ -18,6 +18,7 @@ class PodLoad:
         requests: running and waiting requests of all its processes; None where its metrics could not be read.
         kv_cache_percent: use of the KV cache, 0 to 100; None where the stage has none or it could not be read.
         measured_at: when the metrics were read; None where they never were.
+        scheduled: whether it has a node.
     """
 
     name: str
@@ -25,6 +26,7 @@ class PodLoad:
     requests: float | None = None
     kv_cache_percent: float | None = None
     measured_at: float | None = None
+    scheduled: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ class ScalingReason(StrEnum):
     GPU_BUDGET = "GpuBudget"
     UNSCHEDULABLE = "Unschedulable"
     SLO_VIOLATED = "SloViolated"
+    SLO_AT_RISK = "SloAtRisk"
     AT_MAXIMUM = "AtMaximum"
     AT_MINIMUM = "AtMinimum"
     POLICY_LIMITED = "PolicyLimited"

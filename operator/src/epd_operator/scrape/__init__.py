@@ -1,0 +1,1 @@
+"""Reads the pods' own metrics: what each of them has to do right now."""

@@ -1,0 +1,107 @@
+"""What a pod's metrics page says about its load. Names are those of Dynamo 1.6 and vLLM 0.31, seen on real pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epd_operator.plan.identity import StageName
+from epd_operator.scrape.latency import LatencyTotals, Totals
+from epd_operator.scrape.samples import Finder, Samples
+
+_ACTIVE = "dynamo_frontend_active_requests"
+_SERVED = "dynamo_frontend_requests_total"
+_FRONTEND_MARK = "dynamo_frontend_disconnected_clients"
+_TTFT = "dynamo_frontend_time_to_first_token_seconds"
+_ITL = "dynamo_frontend_inter_token_latency_seconds"
+_IN_FLIGHT = "dynamo_component_inflight_requests"
+_QUEUED = "dynamo_work_handler_queue_depth"
+_RUNNING = "vllm:num_requests_running"
+_WAITING = "vllm:num_requests_waiting"
+_KV_CACHE = "vllm:kv_cache_usage_perc"
+
+_HISTOGRAMS = [f"{name}_{part}" for name in (_TTFT, _ITL) for part in ("sum", "count")]
+FRONTEND_METRICS = (_ACTIVE, _SERVED, _FRONTEND_MARK, *_HISTOGRAMS)
+ENGINE_METRICS = (_IN_FLIGHT, _QUEUED, _RUNNING, _WAITING, _KV_CACHE)
+
+_FRONTEND_FINDER = Finder(FRONTEND_METRICS)
+_ENGINE_FINDER = Finder(ENGINE_METRICS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageReading:
+    """What a page says; None where it does not, which is never the same as zero.
+
+    Attributes:
+        requests: requests that the pod works on or has waiting.
+        kv_cache_percent: use of the KV cache, 0 to 100.
+        latency: a frontend's totals.
+    """
+
+    requests: float | None = None
+    kv_cache_percent: float | None = None
+    latency: LatencyTotals | None = None
+
+
+def read_page(page: bytes, *, stage: StageName, at: float) -> PageReading:
+    """Read a page that came from a pod of the stage at that time; never raises, however odd the page."""
+    finder = _FRONTEND_FINDER if stage is StageName.FRONTEND else _ENGINE_FINDER
+    return read_samples(finder.find(page), stage=stage, at=at)
+
+
+def read_samples(samples: Samples, *, stage: StageName, at: float) -> PageReading:
+    """The same from samples that were found elsewhere."""
+    if stage is StageName.FRONTEND:
+        return _read_frontend(samples, at=at)
+    if stage is StageName.ENCODER:
+        return PageReading(requests=_in_process(samples, dynamo_component="encode"))
+    kv_cache_percent = _kv_cache_percent(samples)
+    in_engine = _in_engine(samples)
+    if stage is StageName.PD:
+        # Dynamo's own count holds requests that wait for their images at an encoder: those are the encoders' load,
+        # and PD workers added for them would stand idle (seen: 18 in flight at an idle engine, 17 at the encoder).
+        return PageReading(requests=in_engine, kv_cache_percent=kv_cache_percent)
+    # Here everything happens in the pod, so requests on their way to the engine are its load, too. Both count the
+    # same requests at different depths; the engine's gauges lag behind.
+    in_process = _in_process(samples)
+    missing = in_engine is None or in_process is None
+    return PageReading(
+        requests=None if missing else max(in_engine or 0.0, in_process or 0.0), kv_cache_percent=kv_cache_percent
+    )
+
+
+def _read_frontend(samples: Samples, *, at: float) -> PageReading:
+    # A frontend shows no series of requests before its first one. To be taken for idle it must look like a frontend
+    # and must never have served: a metric that was renamed does not read as zero.
+    unused = samples.total(_FRONTEND_MARK) is not None and not samples.has(_ACTIVE) and not samples.has(_SERVED)
+    if unused:
+        return PageReading(
+            requests=0.0, latency=LatencyTotals(measured_at=at, first_token=Totals(), inter_token=Totals())
+        )
+    first_token, inter_token = _histogram(samples, _TTFT), _histogram(samples, _ITL)
+    latency = LatencyTotals(measured_at=at, first_token=first_token, inter_token=inter_token)
+    return PageReading(
+        requests=samples.total(_ACTIVE), latency=latency if first_token is not None or inter_token is not None else None
+    )
+
+
+def _histogram(samples: Samples, name: str) -> Totals | None:
+    seconds, count = samples.total(f"{name}_sum"), samples.total(f"{name}_count")
+    return None if seconds is None or count is None else Totals(seconds=seconds, count=count)
+
+
+def _in_process(samples: Samples, **labels: str) -> float | None:
+    """Requests for tokens or embeddings that Dynamo took in, those included that it has not picked up yet."""
+    in_flight = samples.total(_IN_FLIGHT, dynamo_endpoint="generate", **labels)
+    queued = samples.total(_QUEUED) if samples.has(_QUEUED) else 0.0
+    return None if in_flight is None or queued is None else in_flight + queued
+
+
+def _in_engine(samples: Samples) -> float | None:
+    running, waiting = samples.total(_RUNNING), samples.total(_WAITING)
+    return None if running is None or waiting is None else running + waiting
+
+
+def _kv_cache_percent(samples: Samples) -> float | None:
+    """Of several engines the fullest: that one will preempt first."""
+    shares = samples.values(_KV_CACHE)
+    return 100 * max(shares) if shares and max(shares) <= 1 else None

@@ -1,0 +1,124 @@
+"""Which pages are read: one of each live pod, at a port that the operator gave it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epd_operator.plan.identity import COMPONENT_LABEL, StageName
+from epd_operator.plan.process import HTTP_PORT, SYSTEM_PORT
+
+MAX_GROUP_PROCESSES = 9
+"""Eight encoders, the most that the API allows, and PD."""
+
+_ENDED_PHASES = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One page to read.
+
+    A group's is that of its PD process, which comes last: every request passes it, requests with images pass an
+    encoder of the same pod as well, so that adding up the pages would count those twice.
+
+    Attributes:
+        pod: name of the pod.
+        stage: its stage, which says what to look for.
+        ready: whether it takes requests; pages of others are not read.
+        url: where the page is.
+    """
+
+    pod: str
+    stage: StageName
+    ready: bool
+    url: str
+
+
+def targets_of(pods: Iterable[Mapping[str, Any]]) -> tuple[Target, ...]:
+    """Pages of all live pods that have an address, by pod name.
+
+    Pods are taken as the API server returns them. Whoever may write a pod's status may write nonsense: only the
+    address is taken from there, and only if it is one.
+    """
+    targets = []
+    for pod in pods:
+        name, stage, host = _name(pod), _stage(pod), _host(pod)
+        port = _port(pod, stage=stage)
+        if name and stage is not None and host is not None and port is not None and is_live(pod):
+            url = f"http://{host}:{port}/metrics"
+            targets.append(Target(pod=name, stage=stage, ready=_ready(pod), url=url))
+    return tuple(sorted(targets, key=lambda target: target.pod))
+
+
+def readiness_of(pods: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """Whether each live pod takes requests, by name; pods that wait for an address or a node are among them."""
+    return {name: _ready(pod) for pod in pods if is_live(pod) and (name := _name(pod))}
+
+
+def is_live(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod is neither leaving nor over; the address of one that is over may be another pod's by now."""
+    leaving = _mapping(pod.get("metadata")).get("deletionTimestamp")
+    return not leaving and _mapping(pod.get("status")).get("phase") not in _ENDED_PHASES
+
+
+def _name(pod: Mapping[str, Any]) -> str:
+    name = _mapping(pod.get("metadata")).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _stage(pod: Mapping[str, Any]) -> StageName | None:
+    label = _mapping(_mapping(pod.get("metadata")).get("labels")).get(COMPONENT_LABEL)
+    return next((stage for stage in StageName if stage == label), None)
+
+
+def _ready(pod: Mapping[str, Any]) -> bool:
+    conditions = _items(_mapping(pod.get("status")).get("conditions"))
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def _host(pod: Mapping[str, Any]) -> str | None:
+    """The pod's address as it stands in a URL, or None where it has none that could be a pod's."""
+    text = _mapping(pod.get("status")).get("podIP")
+    if not isinstance(text, str):
+        return None
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    # The operator itself, cloud metadata services and the like are no pods.
+    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        return None
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    # A zone could hold any text, and IPv4 in IPv6's clothes would evade the checks above.
+    return None if address.scope_id is not None or address.ipv4_mapped is not None else f"[{address}]"
+
+
+def _port(pod: Mapping[str, Any], *, stage: StageName | None) -> int | None:
+    if stage is StageName.FRONTEND:
+        return HTTP_PORT
+    if stage is not StageName.GROUP:
+        return SYSTEM_PORT
+    processes = _group_processes(pod)
+    return SYSTEM_PORT + processes - 1 if processes else None
+
+
+def _group_processes(pod: Mapping[str, Any]) -> int:
+    """How many processes the group has: its ports are named ``system-0`` and up. Their numbers are not used."""
+    containers = _items(_mapping(pod.get("spec")).get("containers"))
+    names = {port.get("name") for container in containers for port in _items(container.get("ports"))}
+    count = 0
+    while count < MAX_GROUP_PROCESSES and f"system-{count}" in names:
+        count += 1
+    return count
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    return [item for item in value if isinstance(item, Mapping)] if sequence else []

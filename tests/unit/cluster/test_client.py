@@ -1,0 +1,62 @@
+"""Answers of the API server, and of what may stand between it and the operator."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError, UnavailableError
+from epd_operator.cluster.kinds import DEPLOYMENT, POD
+
+
+class Answers:
+    """In place of the Kubernetes client: answers every request alike."""
+
+    def __init__(self, body: str, *, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self.body = body.encode()
+        self.status = status
+        self.headers = headers or {}
+
+    async def param_serialize(self, method: str, path: str, **_: Any) -> tuple[str, str, dict[str, str], None, None]:
+        return method, path, {}, None, None
+
+    async def call_api(self, *_: Any, **__: Any) -> Answers:
+        return self
+
+    async def read(self) -> bytes:
+        return self.body
+
+
+def cluster(body: str, **answer: Any) -> Cluster:
+    return Cluster(Answers(body, **answer))  # type: ignore[arg-type]  # all that is used of it
+
+
+@pytest.mark.parametrize("body", ["<html>welcome</html>", "", "[]", '"yes"', "[" * 100_000])
+async def test_a_success_that_is_no_object_is_an_outage_and_not_an_empty_list(body: str) -> None:
+    with pytest.raises(UnavailableError):
+        await cluster(body).list(POD, namespace="n")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(403, RefusedError), (500, FaultError), (502, UnavailableError), (429, UnavailableError)]
+)
+async def test_errors_are_told_apart_whatever_their_body(status: int, kind: type[ClusterError]) -> None:
+    for body in ("<html>no</html>", "", "[]", '{"message": "no"}'):
+        with pytest.raises(kind):
+            await cluster(body, status=status).get(DEPLOYMENT, namespace="n", name="d")
+
+
+async def test_null_in_an_answer_means_absent() -> None:
+    pod = {"metadata": {"name": "p", "labels": None}, "status": {"conditions": None, "containerStatuses": None}}
+    found = await cluster(json.dumps({"items": [pod], "metadata": None})).list(POD, namespace="n")
+    assert found == [{"metadata": {"name": "p"}, "status": {}, "kind": "Pod", "apiVersion": "v1"}]
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("5", 5.0), ("²", None), ("soon", None), ("", None)])
+async def test_only_a_number_of_seconds_is_a_wait(header: str, seconds: float | None) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        await cluster("{}", status=429, headers={"Retry-After": header}).get(DEPLOYMENT, namespace="n", name="d")
+    assert caught.value.retry_after == seconds
