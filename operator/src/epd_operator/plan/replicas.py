@@ -5,7 +5,7 @@ from __future__ import annotations
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode
 from epd_operator.api.v1alpha1.scale import SCALE_KIND
-from epd_operator.api.v1alpha1.stages import Stage
+from epd_operator.api.v1alpha1.stages import GpuStage, Stage, TensorParallelStage
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, Observation
 
@@ -14,6 +14,13 @@ def settings_of(spec: EPDDeploymentSpec, stage: StageName) -> Stage | None:
     """The settings of a stage, or None where the spec lacks it."""
     settings: Stage | None = getattr(spec, stage.value)
     return settings
+
+
+def gpus_of(settings: Stage) -> int:
+    """GPUs of each pod of a stage."""
+    if isinstance(settings, TensorParallelStage):
+        return settings.gpus_per_replica
+    return 1 if isinstance(settings, GpuStage) else 0
 
 
 def is_external(spec: EPDDeploymentSpec, stage: StageName) -> bool:

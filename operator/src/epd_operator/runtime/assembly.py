@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import kopf
@@ -13,13 +15,23 @@ import uvloop
 from prometheus_client import start_http_server
 
 from epd_operator import handlers
-from epd_operator.cluster.client import connect
+from epd_operator.cluster.client import Cluster, connect
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.cluster.events import announce
+from epd_operator.plan.identity import Identity
+from epd_operator.plan.scaling.model import Decision
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.logs import configure_logging
 from epd_operator.runtime.metrics import Metrics
-from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.runtime.reconciler import Reconciler, utc_now
+from epd_operator.runtime.scaler import Scaler
+from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.runtime.workers import Workers, resync
 from epd_operator.runtime.workqueue import WorkQueue
+from epd_operator.scrape.metrics import ScrapeMetrics
+from epd_operator.scrape.scraper import open_scraper
+
+logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 300.0
 """A key that has been due for so long means that no worker comes back: restart."""
@@ -54,8 +66,20 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
     handlers.register(registry, queue=queue)
     _register_login(registry)
     _register_probe(registry, queue=queue)
-    async with connect(on_request=metrics.observe_request) as cluster:
-        workers = Workers(queue=queue, reconciler=Reconciler(cluster), metrics=metrics, clock=clock)
+    async with (
+        connect(on_request=metrics.observe_request) as cluster,
+        open_scraper(clock=clock, observe=ScrapeMetrics(metrics.registry).observe_page) as scraper,
+    ):
+        scaler = Scaler(
+            scraper=scraper,
+            wake=queue.add,
+            announce=partial(_announce, cluster),
+            metrics=ScalingMetrics(metrics.registry),
+            clock=clock,
+            now=utc_now,
+        )
+        reconciler = Reconciler(cluster, scaling=scaler)
+        workers = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
         # kopf ends when a signal arrives or one of its watchers dies; the end of any task ends the process.
         tasks: list[asyncio.Task[Any]] = [
             asyncio.create_task(
@@ -71,6 +95,7 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
                 )
             ),
             asyncio.create_task(workers.run(options.workers)),
+            asyncio.create_task(scaler.run()),
             asyncio.create_task(resync(cluster, queue=queue, namespaces=options.namespaces, random=jitter)),
         ]
         try:
@@ -81,6 +106,22 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _announce(cluster: Cluster, identity: Identity, decision: Decision) -> None:
+    note = f"{decision.stage} from {decision.current} to {decision.desired} replicas: {decision.message}"
+    try:
+        await announce(
+            cluster,
+            identity=identity,
+            reason=decision.reason,
+            action="Scale",
+            note=note,
+            reporter=socket.gethostname(),
+            now=utc_now(),
+        )
+    except ClusterError as error:
+        logger.warning("no Event could be written: %s", error)
 
 
 def _register_login(registry: kopf.OperatorRegistry) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 import pydantic
 
@@ -12,7 +13,10 @@ from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.execute import execute, write_status
 from epd_operator.cluster.observe import observe, read_primary
+from epd_operator.plan.identity import Identity, StageName
+from epd_operator.plan.observation import Observation
 from epd_operator.plan.planner import make_plan
+from epd_operator.plan.scaling.model import Decision
 from epd_operator.plan.status import status_of, status_of_invalid
 from epd_operator.runtime.keys import Key
 
@@ -41,12 +45,28 @@ def utc_now() -> datetime:
     return datetime.now(tz=UTC)
 
 
-class Reconciler:
-    """Level-triggered and stateless: a pass depends on nothing but the cluster."""
+class ScalingPort(Protocol):
+    """The scaler, as the reconciler knows it."""
 
-    def __init__(self, cluster: Cluster, *, now: Callable[[], datetime] = utc_now) -> None:
+    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageName, Decision]:
+        """The last decisions."""
+
+    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
+        """What a pass saw."""
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+
+
+class Reconciler:
+    """Level-triggered and stateless: a pass depends on nothing but the cluster and the last scaling decisions."""
+
+    def __init__(
+        self, cluster: Cluster, *, now: Callable[[], datetime] = utc_now, scaling: ScalingPort | None = None
+    ) -> None:
         self._cluster = cluster
         self._now = now
+        self._scaling = scaling
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one object a step closer to its spec.
@@ -57,8 +77,13 @@ class Reconciler:
         primary = await read_primary(self._cluster, namespace=key.namespace, name=key.name)
         if primary is None or primary["metadata"].get("deletionTimestamp"):
             # The garbage collector removes the children, with the operator up or down.
+            if self._scaling is not None:
+                self._scaling.forget(key)
             return Result(outcome="gone")
         observation = await observe(self._cluster, primary=primary)
+        if self._scaling is not None:
+            decisions = self._scaling.decisions(key, identity=observation.identity)
+            observation = replace(observation, decisions=decisions)
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             spec = EPDDeploymentSpec.model_validate(primary["spec"])
@@ -67,6 +92,8 @@ class Reconciler:
             status = status_of_invalid(_explain(error), observation=observation, now=now)
             written = await write_status(self._cluster, observation=observation, status=status)
             return Result(outcome="invalid", writes=int(written))
+        if self._scaling is not None:
+            self._scaling.watch(key, spec=spec, observation=observation)
         outcome = await execute(self._cluster, plan=plan, observation=observation)
         observation = replace(observation, taken=outcome.taken, refused=outcome.refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)

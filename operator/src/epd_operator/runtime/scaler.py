@@ -6,17 +6,153 @@ two passes nothing is read from the API server: pods that come, go or become rea
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from epd_operator.plan.observation import KubernetesObject
-from epd_operator.plan.scaling.model import PodLoad
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.plan.identity import Identity, StageName
+from epd_operator.plan.observation import Observation
+from epd_operator.plan.replicas import is_internal, settings_of
+from epd_operator.plan.scaling.decision import decide_all
+from epd_operator.plan.scaling.model import Decision, PodLoad
+from epd_operator.plan.scaling.observed import stage_observations
+from epd_operator.plan.scaling.state import StageState
 from epd_operator.runtime.keys import Key
+from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.scrape.scraper import Scraper
+from epd_operator.scrape.signals import SignalStore
+from epd_operator.scrape.targets import readiness_of, targets_of
 
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 CONCURRENT_ROUNDS = 16
 
-Measure = Callable[[Key, Sequence[KubernetesObject]], Awaitable[Mapping[str, PodLoad]]]
-"""Reads the loads of pods; a pod whose metrics could not be read has a load without numbers."""
+Announce = Callable[[Identity, Decision], Awaitable[None]]
+"""Tells users of a changed number of replicas; must not raise."""
+
+
+@dataclass(kw_only=True)
+class _Subject:
+    """A deployment with scaled stages: what was last seen of it, and what was decided."""
+
+    spec: EPDDeploymentSpec
+    observation: Observation
+    due: float
+    states: Mapping[StageName, StageState] = field(default_factory=dict)
+    published: dict[StageName, Decision] = field(default_factory=dict)
+
+
+class Scaler:
+    """Keeps decisions in memory only: a new instance holds what stages have until it has measured."""
+
+    def __init__(
+        self,
+        *,
+        scraper: Scraper,
+        wake: Callable[[Key], None],
+        announce: Announce,
+        metrics: ScalingMetrics,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._scraper = scraper
+        self._wake = wake
+        self._announce = announce
+        self._metrics = metrics
+        self._clock = clock
+        self._now = now
+        self._signals: SignalStore[Key] = SignalStore()
+        self._subjects: dict[Key, _Subject] = {}
+        self._running: set[Key] = set()
+
+    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageName, Decision]:
+        """The last decisions for this incarnation of an object."""
+        subject = self._subjects.get(key)
+        if subject is None or subject.observation.identity != identity:
+            return {}
+        return dict(subject.published)
+
+    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
+        """Take over what a pass saw; objects without a stage to scale are forgotten."""
+        if not any(is_internal(spec, stage) for stage in StageName):
+            self.forget(key)
+            return
+        subject = self._subjects.get(key)
+        if subject is None or subject.observation.identity != observation.identity:
+            self.forget(key)
+            self._subjects[key] = _Subject(spec=spec, observation=observation, due=self._clock())
+            return
+        subject.spec, subject.observation = spec, observation
+        subject.published = {s: d for s, d in subject.published.items() if is_internal(spec, s)}
+
+    def forget(self, key: Key) -> None:
+        """Drop everything about an object."""
+        if self._subjects.pop(key, None) is not None:
+            self._signals.forget(key)
+            self._metrics.forget(key)
+
+    async def run(self) -> None:
+        """Make rounds until cancelled."""
+        slots = asyncio.Semaphore(CONCURRENT_ROUNDS)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for key in self._take_due():
+                    group.create_task(self._round_safely(key, slots=slots))
+                await asyncio.sleep(TICK_SECONDS)
+
+    def _take_due(self) -> list[Key]:
+        now = self._clock()
+        due = [key for key, subject in self._subjects.items() if subject.due <= now and key not in self._running]
+        self._running.update(due)
+        return due
+
+    async def _round_safely(self, key: Key, *, slots: asyncio.Semaphore) -> None:
+        try:
+            async with slots:
+                await self.round(key)
+        except Exception:
+            # A fault of ours at one object must not stop the scaling of the others.
+            logger.exception("%s/%s: scaling failed", key.namespace, key.name)
+        finally:
+            self._running.discard(key)
+
+    async def round(self, key: Key) -> None:
+        """Measure the pods of one object and decide."""
+        subject = self._subjects.get(key)
+        if subject is None:
+            return
+        subject.due = self._clock() + subject.spec.scaling.interval_seconds
+        readings = await self._scraper.scrape(targets_of(subject.observation.pods))
+        if self._subjects.get(key) is not subject:
+            return
+        self._signals.record(key, readings)
+        loads = self._signals.loads(key, pods=readiness_of(subject.observation.pods))
+        await self._decide(key, subject, loads={load.name: load for load in loads})
+
+    async def _decide(self, key: Key, subject: _Subject, *, loads: Mapping[str, PodLoad]) -> None:
+        spec = subject.spec
+        observations = stage_observations(
+            spec, observation=subject.observation, loads=loads, at=self._clock(), now=self._now()
+        )
+        settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage))}
+        subject.states, decisions = decide_all(subject.states, observations, settings, spec.scaling)
+        changed = []
+        for decision in decisions:
+            self._metrics.show(key, decision)
+            before = subject.published.get(decision.stage)
+            if before is None or (before.desired, before.reason) != (decision.desired, decision.reason):
+                subject.published[decision.stage] = decision
+                changed.append(decision)
+        if changed:
+            self._wake(key)
+        for decision in changed:
+            if decision.desired != decision.current:
+                logger.info(
+                    "%s/%s: %s from %d to %d: %s", key.namespace, key.name, decision.stage, decision.current,
+                    decision.desired, decision.message, extra={"namespace": key.namespace, "deployment": key.name},
+                )  # fmt: skip
+                await self._announce(subject.observation.identity, decision)

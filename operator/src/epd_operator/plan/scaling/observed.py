@@ -5,31 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.pods import is_ready
+from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.scaling.model import PodLoad, StageObservation
 
 
-def stage_observation(
-    *,
-    stage: StageName,
-    observation: Observation,
-    gpus_per_replica: int,
-    loads: Mapping[str, PodLoad],
-    at: float,
-    now: datetime,
-) -> StageObservation:
-    """One stage at this moment.
+def stage_observations(
+    spec: EPDDeploymentSpec, *, observation: Observation, loads: Mapping[str, PodLoad], at: float, now: datetime
+) -> list[StageObservation]:
+    """All stages that exist, at this moment.
 
     Args:
-        stage: which one.
+        spec: the spec.
         observation: live objects, of the last pass.
-        gpus_per_replica: GPUs of each pod.
         loads: measured loads by pod; a pod that is missing here has not been measured yet.
         at: the moment, on the clock of the measurements.
         now: the same moment as a date, to compare with the objects' times.
     """
+    found = []
+    for stage in StageName:
+        settings = settings_of(spec, stage)
+        if (
+            settings is not None
+            and ChildKey("Deployment", observation.identity.child_name(stage)) in observation.children
+        ):
+            gpus = gpus_of(settings)
+            found.append(_observe(stage, observation=observation, gpus=gpus, loads=loads, at=at, now=now))
+    return found
+
+
+def _observe(
+    stage: StageName,
+    *,
+    observation: Observation,
+    gpus: int,
+    loads: Mapping[str, PodLoad],
+    at: float,
+    now: datetime,
+) -> StageObservation:
     pods = observation.pods_of(stage)
     staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     live = observation.children.get(ChildKey("Deployment", observation.identity.child_name(stage)), {})
@@ -45,7 +61,7 @@ def stage_observation(
         rolling_out=int(status.get("replicas") or 0) > int(status.get("updatedReplicas") or 0)
         or int(status.get("observedGeneration") or 0) < int(live.get("metadata", {}).get("generation") or 0),
         draining=len(pods) - len(staying),
-        gpus_per_replica=gpus_per_replica,
+        gpus_per_replica=gpus,
     )
 
 

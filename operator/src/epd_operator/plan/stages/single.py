@@ -17,6 +17,7 @@ from epd_operator.plan.process import (
     process_environment,
     user_environment,
 )
+from epd_operator.plan.replicas import gpus_of
 from epd_operator.plan.stages.model import LAUNCHER, StagePlan, drain_options, pool_named
 
 MAIN = "main"
@@ -32,7 +33,7 @@ def single_process_stage(
     options = EngineOptions(args=tuple(settings.args or ()))
     if isinstance(settings, GpuStage):
         pool = settings.pool
-        gpus = settings.gpus_per_replica if isinstance(settings, TensorParallelStage) else 1
+        gpus = gpus_of(settings)
         placement = Placement(
             pool=pool_named(spec, stage=stage, name=pool), gpus=gpus, shared_memory=settings.shared_memory
         )
