@@ -17,7 +17,7 @@ from support.memory import MemoryCluster
 class TwoNamespaces(MemoryCluster):
     """The operator may read only the second."""
 
-    async def list(self, kind: Kind, *, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
+    async def list(self, kind: Kind, *, namespace: str | None, **_: Any) -> list[dict[str, Any]]:
         if namespace == "closed":
             raise RefusedError("forbidden", request=f"LIST {kind.plural}", status=403)
         return [{"metadata": {"namespace": namespace, "name": "qwen"}}]
