@@ -166,6 +166,11 @@ CONTAINERS = [
         for topology, holder in ((D, "frontend"), (A, "worker"), (C, "group"), (C, "group.encoder"), (C, "group.pd"),
                                  (D, "encoder"), (D, "pd"))
     ),
+    *(
+        Bad(f"a variable of {holder} from a Secret", f"spec.{holder}.env", "put variables with valueFrom into",
+            {f"{holder}.env": env("A", valueFrom={"secretKeyRef": A_KEY})}, C)
+        for holder in ("group.encoder", "group.pd")
+    ),
     Bad("one variable twice", "spec.pd.env[1]", 'Duplicate value: {"name":"A"}', {"pd.env": env("A") + env("A")}),
     Bad("a variable name with a dash", "spec.pd.env[0].name", "should match '^[A-Za-z_]", {"pd.env": env("A-B")}),
     Bad("a value and a source of a variable", "spec.pd.env[0]", "set value or valueFrom, not both",

@@ -80,3 +80,22 @@ def test_text_from_pods_is_bounded_and_on_one_line() -> None:
     assert len(message) < MAX_WORDS + 100
     assert "\n" not in message
     assert "\x1b" not in message
+
+
+def test_an_image_name_of_any_length_and_content_gives_a_bounded_message() -> None:
+    message = problem(pod(waiting("ErrImagePull", "gone", image="\U000e0001" * 100_000))).message
+    assert len(message) < 20 * MAX_WORDS
+
+
+def test_a_pod_that_the_node_turned_away_is_told_with_the_kubelets_words() -> None:
+    found = problem(pod(phase="Failed", reason="UnexpectedAdmissionError", message="Allocate failed: no GPU"))
+    assert found == Problem(
+        Reason.PODS_FAILED, "pod p has failed for good: UnexpectedAdmissionError: Allocate failed: no GPU"
+    )
+
+
+def test_an_evicted_pod_is_no_problem_since_its_successor_takes_over() -> None:
+    ended = {"name": "main", "ready": False, "state": {"terminated": {"exitCode": 137}}}
+    disruption = {"type": "DisruptionTarget", "status": "True"}
+    assert problem_of(pod(ended, phase="Failed", reason="Evicted", conditions=[disruption])) is None
+    assert problem_of(pod(ended, phase="Succeeded")) is None

@@ -8,7 +8,7 @@ from typing import Any
 from epd_operator.plan.identity import COMPONENT_LABEL, Identity
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import make_plan
-from epd_operator.plan.status import status_of, status_of_invalid
+from epd_operator.plan.status import says_the_same, status_of, status_of_invalid
 from support.specs import spec
 from support.world import NOW, World
 
@@ -133,3 +133,37 @@ def test_an_invalid_spec_stalls_and_what_was_known_stays() -> None:
     assert condition(found, "Stalled")["status"] == "True"
     assert condition(found, "Stalled")["message"] == "spec.pd: missing"
     assert found["stages"] == world.status["stages"]
+
+
+def test_conditions_of_others_and_their_order_are_no_difference() -> None:
+    found = status(settled().observation())
+    foreign = {"type": "example.com/Audited", "status": "True"}
+    assert says_the_same(found, {**found, "conditions": [foreign, *reversed(found["conditions"])]})
+    assert not says_the_same(found, {**found, "conditions": found["conditions"][1:]})
+    assert not says_the_same(found, {**found, "summary": "worker 1/2"})
+
+
+def test_a_refusal_that_is_worded_with_other_numbers_leaves_the_status_at_rest() -> None:
+    def refused(words: str, observation: Observation) -> dict[str, Any]:
+        return status(replace(observation, refused={ChildKey("Service", "qwen"): words}))
+
+    world = settled()
+    world.status = refused("denied, request 7f3a-01, used 3", world.observation())
+    assert refused("denied, request 90bc-44, used 4", world.observation()) == world.status
+    assert refused("another webhook says no", world.observation()) != world.status
+    world.generation += 1
+    assert "used 4" in condition(refused("denied, request 90bc-44, used 4", world.observation()), "Stalled")["message"]
+
+
+def test_no_text_of_a_pod_can_make_the_status_too_large_for_its_schema() -> None:
+    world = settled()
+    world.children[ChildKey("Deployment", "qwen-pd")]["status"]["readyReplicas"] = 0
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "\x00" * 10**6}}
+    container = {"name": "\U000e0001" * 10**4, "image": "\U000e0001" * 10**6, "ready": False, "state": waiting}
+    pod = {
+        "metadata": {"name": "qwen-pd-x", "labels": {COMPONENT_LABEL: "pd"}},
+        "status": {"containerStatuses": [container]},
+    }
+    found = status(replace(world.observation(), pods=(pod,)))
+    assert condition(found, "Ready")["reason"] == "ImagePullFailed"
+    assert len(condition(found, "Ready")["message"]) <= 4096

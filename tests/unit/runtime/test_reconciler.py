@@ -45,3 +45,32 @@ async def test_a_child_that_may_not_be_deleted_is_told_and_keeps_no_status_from_
     await Reconciler(cluster).reconcile(KEY)
     assert cluster.status()["topology"] == "CoLocated"
     assert "Deployment qwen-worker was refused: a policy says no" in cluster.condition("Stalled")["message"]
+
+
+async def test_a_spec_with_any_number_of_mistakes_is_told_within_bounds(cluster: MemoryCluster) -> None:
+    requests = {f"{number}" + "x" * 10_000: "much" for number in range(16)}
+    cluster.create(raw_spec("Aggregated", worker={"pool": "gb200", "resources": {"requests": requests}}))
+    result = await Reconciler(cluster).reconcile(KEY)
+    assert result.outcome == "invalid"
+    assert "spec.worker.resources.requests.0x" in cluster.condition("Stalled")["message"]
+    assert len(cluster.condition("Stalled")["message"]) <= 4096
+
+
+@pytest.mark.parametrize("spec", [None, {}, [], "text", {"topology": None, "pools": {}}])
+async def test_an_object_of_an_earlier_version_without_a_usable_spec_is_invalid(
+    cluster: MemoryCluster, spec: object
+) -> None:
+    cluster.create(spec)
+    result = await Reconciler(cluster).reconcile(KEY)
+    assert result.outcome == "invalid"
+    assert cluster.condition("Stalled")["reason"] == "SpecInvalid"
+
+
+async def test_conditions_that_others_write_cause_no_write_of_ours(cluster: MemoryCluster) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    for _ in range(3):
+        await Reconciler(cluster).reconcile(KEY)
+    cluster.status()["conditions"].insert(0, {"type": "example.com/Audited", "status": "True"})
+    cluster.writes.clear()
+    await Reconciler(cluster).reconcile(KEY)
+    assert cluster.writes == []

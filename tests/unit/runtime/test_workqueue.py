@@ -95,6 +95,74 @@ async def test_events_do_not_shorten_the_wait_after_a_failure() -> None:
     assert await next_key(waiting) == "a"
 
 
+async def test_events_after_a_failure_wait_too_but_not_long_since_a_person_may_have_mended_the_cause() -> None:
+    clock = Clock()
+    waiting = queue(clock)
+    for _ in range(10):
+        waiting.add("a")
+        clock.now += 60
+        assert await next_key(waiting) == "a"
+        waiting.failed("a")
+    clock.now += 1
+    waiting.add("a")
+    assert await next_key(waiting) is None
+    clock.now += 4
+    assert await next_key(waiting) == "a"
+    waiting.done("a")
+    waiting.add("a")
+    assert await next_key(waiting) == "a"
+
+
+async def test_events_do_not_override_the_wait_that_the_server_asked_for() -> None:
+    clock = Clock()
+    waiting = queue(clock)
+    waiting.add("a")
+    await next_key(waiting)
+    waiting.failed("a", at_least=30.0)
+    waiting.add("a")
+    clock.now += 29
+    assert await next_key(waiting) is None
+    clock.now += 1
+    assert await next_key(waiting) == "a"
+
+
+async def test_a_server_cannot_put_a_key_off_for_ever() -> None:
+    clock = Clock()
+    waiting = queue(clock)
+    waiting.add("a")
+    await next_key(waiting)
+    assert waiting.failed("a", at_least=1e9) == 60.0
+
+
+async def test_nothing_is_kept_of_keys_that_are_done() -> None:
+    clock = Clock()
+    waiting = queue(clock)
+    for number in range(100):
+        waiting.add(f"k{number}")
+        await next_key(waiting)
+        waiting.failed(f"k{number}")
+        clock.now += 1
+        await next_key(waiting)
+        waiting.done(f"k{number}")
+    assert [len(held) for held in vars(waiting).values() if isinstance(held, dict | set)] == [0, 0, 0, 0]
+
+
+async def test_a_backlog_is_not_a_pass_that_hangs() -> None:
+    clock = Clock()
+    waiting = queue(clock)
+    for number in range(10_000):
+        waiting.add(f"k{number}")
+    clock.now += 1000
+    key = await next_key(waiting)
+    assert key is not None
+    assert waiting.overdue() == 1000
+    assert waiting.longest_pass() == 0
+    clock.now += 301
+    assert waiting.longest_pass() == 301
+    waiting.done(key)
+    assert waiting.longest_pass() == 0
+
+
 async def test_other_keys_are_served_while_one_waits() -> None:
     waiting = queue(Clock())
     waiting.add("slow", delay=100)

@@ -11,6 +11,7 @@ from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
+from epd_operator.plan.status import says_the_same
 
 CHILD_MANAGER = "epd-operator"
 STATUS_MANAGER = "epd-operator-status"
@@ -75,7 +76,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
 
 async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:
     """Write the status if it differs from the one that was observed; say whether it was written."""
-    if status == observation.status:
+    if says_the_same(status, observation.status):
         return False
     identity = observation.identity
     body = {

@@ -11,6 +11,8 @@ from epd_operator.plan.observation import KubernetesObject
 
 MAX_WORDS = 512
 """Longest text that is taken over from a pod, in characters: pods may be hostile."""
+MAX_MESSAGE = 4096
+"""Longest message of a stage or condition, in characters."""
 
 _IMAGE_REASONS = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
@@ -20,6 +22,7 @@ _SEVERITY = (
     Reason.CRASH_LOOPING,
     Reason.CONTAINER_RESTARTED,
     Reason.UNSCHEDULABLE,
+    Reason.PODS_FAILED,
     Reason.PODS_STARTING,
 )
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -45,6 +48,8 @@ def problem_of(pod: KubernetesObject) -> Problem | None:
         return None
     name = str(pod["metadata"]["name"])
     status = pod.get("status", {})
+    if status.get("phase") in ("Failed", "Succeeded"):
+        return _end_of(name, status)
     for condition in status.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return Problem(Reason.UNSCHEDULABLE, f"pod {name}: {words(condition.get('message'))}")
@@ -53,16 +58,25 @@ def problem_of(pod: KubernetesObject) -> Problem | None:
     return worst(found) or Problem(Reason.PODS_STARTING, f"pod {name} is starting")
 
 
+def _end_of(pod: str, status: KubernetesObject) -> Problem | None:
+    """Why a pod that has ended for good did so. Of one that was evicted, only its successor matters."""
+    disrupted = any(c.get("type") == "DisruptionTarget" for c in status.get("conditions", ()))
+    if disrupted or status["phase"] == "Succeeded":
+        return None
+    cause = ": ".join(filter(None, (words(status.get("reason")), words(status.get("message")))))
+    return Problem(Reason.PODS_FAILED, f"pod {pod} has failed for good: {cause or 'no reason is given'}")
+
+
 def is_ready(pod: KubernetesObject) -> bool:
     """Whether the pod's condition Ready holds."""
     conditions = pod.get("status", {}).get("conditions", ())
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
-def words(text: Any) -> str:
-    """Text from a pod, on one line and of bounded length."""
+def words(text: Any, *, limit: int = MAX_WORDS) -> str:
+    """Text of others, on one line and of bounded length."""
     clean = _CONTROL_CHARACTERS.sub(" ", str(text or "")).strip()
-    return clean if len(clean) <= MAX_WORDS else clean[: MAX_WORDS - 1] + "…"
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
@@ -72,7 +86,8 @@ def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
     if reason in _IMAGE_REASONS:
         # The kubelet alternates between two texts while it backs off; only the cause is kept, so that status rests.
         cause = words(_BACK_OFF.sub("", str(waiting.get("message") or reason)))
-        return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {container.get('image')!r} cannot be pulled: {cause}")
+        image = words(container.get("image"))
+        return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {image!r} cannot be pulled: {cause}")
     if reason in _CONFIG_REASONS:
         return Problem(Reason.CONTAINER_CONFIG_INVALID, f"{where}: {words(waiting.get('message') or reason)}")
     ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")

@@ -9,7 +9,7 @@ from epd_operator.api.v1alpha1.status import StageStatus
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
-from epd_operator.plan.pods import Problem, problem_of, words, worst
+from epd_operator.plan.pods import MAX_MESSAGE, Problem, problem_of, words, worst
 from epd_operator.plan.stages.model import StagePlan
 
 
@@ -46,7 +46,7 @@ class StageState:
             ready=self.ready,
             updated=self.updated,
             reason=self.problem.reason if self.problem else None,
-            message=self.problem.message if self.problem else None,
+            message=words(self.problem.message, limit=MAX_MESSAGE) if self.problem else None,
         )
 
 

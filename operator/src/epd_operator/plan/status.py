@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
@@ -10,10 +11,13 @@ from epd_operator.api.v1alpha1.status import Condition, ConditionStatus, EPDDepl
 from epd_operator.plan.children.endpoint import url
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
-from epd_operator.plan.pods import Problem, words
+from epd_operator.plan.pods import MAX_MESSAGE, Problem, words
 from epd_operator.plan.replicas import is_internal
 from epd_operator.plan.scaling.status import scaling_status
 from epd_operator.plan.stage_status import StageState, stage_states
+
+_CHANGEABLE = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
+"""Numbers and identifiers, which differ between two refusals of the same thing."""
 
 
 def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str) -> dict[str, Any]:
@@ -59,6 +63,16 @@ def status_of_invalid(message: str, *, observation: Observation, now: str) -> di
         "observedGeneration": observation.generation,
         "conditions": [c.model_dump(by_alias=True, exclude_none=True, mode="json") for c in conditions],
     }
+
+
+def says_the_same(status: KubernetesObject, observed: KubernetesObject) -> bool:
+    """Whether nothing of ours differs: conditions of other types belong to others, and their order means nothing."""
+
+    def ours(one: KubernetesObject) -> dict[str, Any]:
+        conditions = {c.get("type"): c for c in one.get("conditions", ())}
+        return {**one, "conditions": {str(kind): conditions.get(str(kind)) for kind in ConditionType}}
+
+    return ours(status) == ours(observed)
 
 
 def _conflict(observation: Observation) -> Problem | None:
@@ -141,8 +155,22 @@ def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observatio
         observed_generation=observation.generation,
         last_transition_time=since or now,
         reason=problem.reason,
-        message=problem.message,
+        message=_message(problem, before=before, generation=observation.generation),
     )
+
+
+def _message(problem: Problem, *, before: KubernetesObject, generation: int) -> str:
+    """The problem in words; a refusal is worded as before if only numbers differ, or every status causes the next."""
+    message = words(problem.message, limit=MAX_MESSAGE)
+    known = str(before.get("message"))
+    again = (before.get("reason"), before.get("observedGeneration")) == (Reason.CHILD_REFUSED, generation)
+    if again and problem.reason is Reason.CHILD_REFUSED and _cause(message) == _cause(known):
+        return known
+    return message
+
+
+def _cause(message: str) -> str:
+    return _CHANGEABLE.sub("#", message)
 
 
 def _previous(status: KubernetesObject, kind: ConditionType) -> KubernetesObject:

@@ -34,7 +34,7 @@ from epd_operator.scrape.scraper import open_scraper
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 300.0
-"""A key that has been due for so long means that no worker comes back: restart."""
+"""A pass that takes so long never comes back: restart. A long queue is no reason, it would only begin anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
 def _register_probe(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
     @kopf.on.probe(id="queue", registry=registry)
     async def probe(**_: Any) -> str:
-        overdue = queue.overdue()
-        if overdue > STUCK_SECONDS:
-            raise kopf.PermanentError(f"an object has been due for {overdue:.0f} s")
+        longest = queue.longest_pass()
+        if longest > STUCK_SECONDS:
+            raise kopf.PermanentError(f"a pass over one object has been going on for {longest:.0f} s")
         return f"{len(queue)} queued"

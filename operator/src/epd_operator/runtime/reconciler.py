@@ -23,6 +23,8 @@ from epd_operator.runtime.keys import Key
 RETRY_REFUSED_SECONDS = 60.0
 """Quotas, policies and strangers' objects change without an event that the operator sees."""
 RETRY_REMOVAL_SECONDS = 2.0
+MAX_PROBLEMS = 10
+"""Mistakes of a spec that are told at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ class Reconciler:
             observation = replace(observation, decisions=decisions)
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            spec = EPDDeploymentSpec.model_validate(primary["spec"])
+            spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
             plan = make_plan(spec, observation=observation)
         except ValueError as error:
             status = status_of_invalid(_explain(error), observation=observation, now=now)
@@ -114,5 +116,5 @@ def _explain(error: ValueError) -> str:
         return str(error)
     return "; ".join(
         f"spec.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
-        for problem in error.errors(include_input=False, include_url=False)
+        for problem in error.errors(include_input=False, include_url=False)[:MAX_PROBLEMS]
     )

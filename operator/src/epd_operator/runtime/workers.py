@@ -76,10 +76,11 @@ async def resync(
 ) -> None:
     """Add every object now and then: heals what watches missed. An empty list of namespaces means all."""
     while True:
-        try:
-            for namespace in namespaces or (None,):
+        for namespace in namespaces or (None,):
+            try:
                 for item in await cluster.list(EPD_DEPLOYMENT, namespace=namespace):
                     queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))
-        except ClusterError as error:
-            logger.warning("resync failed: %s", error)
+            except ClusterError as error:
+                # One namespace that may not be read must not keep the others from being healed.
+                logger.warning("resync of %s failed: %s", namespace or "all namespaces", error)
         await asyncio.sleep(interval * (0.75 + random() / 2))

@@ -40,6 +40,7 @@ class WorkQueue(Generic[K]):
         random: Callable[[], float],
         back_off: BackOff | None = None,
         gap: float = 0.2,
+        gap_after_failure: float = 5.0,
     ) -> None:
         """Create an empty queue.
 
@@ -48,19 +49,22 @@ class WorkQueue(Generic[K]):
             random: numbers from 0 to 1, for jitter.
             back_off: waits after failures.
             gap: least time between two passes over one key, in seconds, so that a burst of events is one pass.
+            gap_after_failure: the same after a failure: an event may tell that the cause is mended, or nothing.
         """
         self._clock = clock
         self._random = random
         self._back_off = back_off or BackOff()
         self._gap = gap
+        self._gap_after_failure = gap_after_failure
         self._due: dict[K, float] = {}
-        self._processing: set[K] = set()
+        self._processing: dict[K, float] = {}
         self._failures: dict[K, int] = {}
+        self._not_before: dict[K, float] = {}
         self._changed = asyncio.Event()
 
     def add(self, key: K, *, delay: float = 0.0) -> None:
         """Make the key due after the delay, in seconds, or earlier if it already is."""
-        due = self._clock() + delay
+        due = max(self._clock() + delay, self._not_before.get(key, 0.0))
         self._due[key] = min(due, self._due.get(key, due))
         self._changed.set()
 
@@ -75,7 +79,7 @@ class WorkQueue(Generic[K]):
             now = self._clock()
             if key is not None and due is not None and due <= now:
                 del self._due[key]
-                self._processing.add(key)
+                self._processing[key] = now
                 return key
             self._changed.clear()
             try:
@@ -86,18 +90,22 @@ class WorkQueue(Generic[K]):
     def done(self, key: K, *, again_after: float | None = None) -> None:
         """The pass over the key succeeded; make it due again after that many seconds, if given."""
         self._failures.pop(key, None)
+        self._not_before.pop(key, None)
         self._finish(key, delay=again_after, gap=self._gap)
 
     def failed(self, key: K, *, at_least: float = 0.0) -> float:
         """The pass over the key failed; returns the wait before the next one, in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
+        at_least = min(at_least, self._back_off.maximum)
         delay = max(at_least, self._back_off.delay(failures, jitter=self._random()))
-        # Events that arrived meanwhile wait as well: the cause of the failure has not gone.
-        self._finish(key, delay=delay, gap=delay)
+        # Events wait as well, earlier and later ones: the cause of the failure may not have gone.
+        gap = max(at_least, min(delay, self._gap_after_failure))
+        self._not_before[key] = self._clock() + gap
+        self._finish(key, delay=delay, gap=gap)
         return delay
 
     def _finish(self, key: K, *, delay: float | None, gap: float) -> None:
-        self._processing.discard(key)
+        self._processing.pop(key, None)
         now = self._clock()
         if key in self._due:
             self._due[key] = max(self._due[key], now + gap)
@@ -113,3 +121,8 @@ class WorkQueue(Generic[K]):
         """How long the longest waiting due key has waited, in seconds."""
         now = self._clock()
         return max((now - due for key, due in self._due.items() if key not in self._processing), default=0.0)
+
+    def longest_pass(self) -> float:
+        """How long the pass that began first has been going on, in seconds; 0 while there is none."""
+        now = self._clock()
+        return max((now - began for began in self._processing.values()), default=0.0)

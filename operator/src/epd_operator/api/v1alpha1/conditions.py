@@ -31,6 +31,7 @@ class Reason(StrEnum):
     CONTAINER_RESTARTED = "ContainerRestarted"
     CRASH_LOOPING = "CrashLooping"
     PODS_REFUSED = "PodsRefused"
+    PODS_FAILED = "PodsFailed"
     NAME_TAKEN = "NameTaken"
     CHILD_REFUSED = "ChildRefused"
     SPEC_INVALID = "SpecInvalid"

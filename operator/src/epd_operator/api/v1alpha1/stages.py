@@ -60,6 +60,14 @@ def no_owned_arguments(field: str) -> Rule:
     )
 
 
+_LITERAL_VARIABLES = Rule(
+    expression="!has(self.env) || self.env.all(e, !has(e.valueFrom))",
+    message="processes of a group get literal values only: put variables with valueFrom into group.env, which all "
+    "processes of the group see",
+    field_path=".env",
+)
+
+
 class MediaDecoding(StrEnum):
     """Which process turns image files into pixels."""
 
@@ -204,7 +212,7 @@ class GroupEncoder(ApiModel):
     env: EnvList | None = Field(default=None, description="Further environment variables of the encoders.")
     args: Arguments | None = Field(default=None, description="Further arguments of the encoders.")
 
-    rules = (no_owned_arguments("args"),)
+    rules = (no_owned_arguments("args"), _LITERAL_VARIABLES)
 
 
 class GroupPrefillDecode(ApiModel):
@@ -216,7 +224,7 @@ class GroupPrefillDecode(ApiModel):
     env: EnvList | None = Field(default=None, description="Further environment variables of the PD process.")
     args: Arguments | None = Field(default=None, description="Further arguments of the PD process.")
 
-    rules = (no_owned_arguments("args"),)
+    rules = (no_owned_arguments("args"), _LITERAL_VARIABLES)
 
 
 class Group(CachingStage):
