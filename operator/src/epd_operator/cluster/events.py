@@ -32,7 +32,7 @@ async def announce(
     body = {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
-        "metadata": {"generateName": f"{identity.name}.", "namespace": identity.namespace},
+        "metadata": {"generateName": f"{identity.name}-", "namespace": identity.namespace},
         "type": "Normal",
         "reason": reason,
         "action": action,

@@ -1,0 +1,178 @@
+"""The scaler between reconciler and pods, with made-up measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.plan.identity import COMPONENT_LABEL, Identity, StageName
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.scaling.model import Decision, PodLoad, ScalingReason
+from epd_operator.runtime.keys import Key
+from epd_operator.runtime.scaler import Scaler
+from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.scrape.readings import Readings
+from epd_operator.scrape.targets import Target
+from support.specs import spec
+
+KEY = Key("serving", "qwen")
+IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
+SCALED = {"maxReplicas": 8, "metrics": [{"type": "Requests", "targetPerReplica": 4}]}
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Pods:
+    """Stands for the pods' metrics pages."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, float] = {}
+        self.asked: list[str] = []
+        self.before_answer = lambda: None
+
+    async def scrape(self, targets: Sequence[Target]) -> Readings:
+        self.asked = [target.pod for target in targets]
+        self.before_answer()
+        loads = {
+            target.pod: PodLoad(name=target.pod, ready=True, requests=self.requests.get(target.pod), measured_at=0.0)
+            for target in targets
+        }
+        return Readings(loads=loads)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = 0.0
+        self.pods = Pods()
+        self.woken: list[Key] = []
+        self.told: list[Decision] = []
+        self.registry = CollectorRegistry()
+        self.scaler = Scaler(
+            scraper=self.pods,  # type: ignore[arg-type]
+            wake=self.woken.append,
+            announce=self._announce,
+            metrics=ScalingMetrics(self.registry),
+            clock=lambda: self.clock,
+            now=lambda: NOW,
+        )
+
+    async def _announce(self, _identity: Identity, decision: Decision) -> None:
+        self.told.append(decision)
+
+    def desired(self) -> int | None:
+        decision = self.scaler.decisions(KEY, identity=IDENTITY).get(StageName.ENCODER)
+        return decision.desired if decision else None
+
+    def series(self) -> dict[str, float]:
+        return {
+            sample.name: sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.labels.get("deployment") == "qwen"
+        }
+
+
+def scaled(**changes: Any) -> EPDDeploymentSpec:
+    return spec(encoder={"pool": "rtx", "replicas": 1, "autoscaling": SCALED}, **changes)
+
+
+def observed(*pods: str, replicas: int = 1) -> Observation:
+    deployment = {
+        "metadata": {"generation": 1},
+        "spec": {"replicas": replicas},
+        "status": {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas},
+    }
+    live = tuple(
+        {
+            "metadata": {"name": name, "labels": {COMPONENT_LABEL: "encoder"}},
+            "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for name in pods
+    )
+    return Observation(
+        identity=IDENTITY, generation=1, children={ChildKey("Deployment", "qwen-encoder"): deployment}, pods=live
+    )
+
+
+async def test_load_above_the_target_wakes_the_reconciler_with_a_decision_and_is_told_once() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.desired() == 3
+    assert world.woken == [KEY]
+    assert [d.desired for d in world.told] == [3]
+    await world.scaler.round(KEY)
+    assert len(world.told) == 1
+
+
+async def test_a_steady_load_wakes_nobody_again() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 4.0}
+    for _ in range(5):
+        await world.scaler.round(KEY)
+        world.clock += 15
+    assert world.woken == [KEY]
+    assert world.told == []
+
+
+async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zero() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a", "b", replicas=2))
+    await world.scaler.round(KEY)
+    assert world.desired() == 2
+    assert world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER].reason is ScalingReason.METRICS_MISSING
+    value = world.series()["epd_operator_scaling_signal_value"]
+    assert value != value  # NaN
+
+
+async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=spec(), observation=observed("a"))
+    await world.scaler.round(KEY)
+    assert world.pods.asked == []
+    assert world.scaler.decisions(KEY, identity=IDENTITY) == {}
+
+
+async def test_a_stage_that_is_scaled_no_more_loses_its_decision() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    both = spec(pd={"pool": "gb200", "autoscaling": SCALED})
+    world.scaler.watch(KEY, spec=both, observation=observed("a"))
+    assert world.desired() is None
+
+
+async def test_a_namesake_gets_no_decision_of_the_object_before_it() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.scaler.decisions(KEY, identity=replace(IDENTITY, uid="u-2")) == {}
+
+
+async def test_an_object_that_goes_during_a_round_leaves_nothing() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.series()
+    world.pods.before_answer = lambda: world.scaler.forget(KEY)
+    await world.scaler.round(KEY)
+    assert world.desired() is None
+    assert world.series() == {}
+
+
+async def test_a_round_uses_what_the_last_pass_saw_even_if_it_came_meanwhile() -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 4.0}
+    world.pods.before_answer = lambda: world.scaler.watch(KEY, spec=scaled(), observation=observed("a", replicas=2))
+    await world.scaler.round(KEY)
+    assert world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER].current == 2
