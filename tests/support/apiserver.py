@@ -19,7 +19,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +60,7 @@ class ApiServer:
 
     folder: Path
     with_controllers: bool = False
+    controller_flags: Sequence[str] = ()
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     url: str = field(default="", init=False)
 
@@ -162,6 +163,7 @@ class ApiServer:
                 *(binary, "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false"),
                 *("--secure-port=0", "--root-ca-file=certs/apiserver.crt"),
                 f"--service-account-private-key-file={SERVICE_ACCOUNT_KEY}",
+                *self.controller_flags,
             ],
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
