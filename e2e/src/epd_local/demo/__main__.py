@@ -58,7 +58,7 @@ def serve(installation: Installation, *, topology: str, local_port: int = LOCAL_
     manifest = example(topology)
     say(f"kubectl apply -f {manifest.relative_to(REPOSITORY)}")
     deployment.apply(manifest)
-    say(f"waiting for Ready (usually {USUALLY[topology]})")
+    say(f"waiting for Ready (usually {USUALLY.get(topology, '60 s')})")
     deployment.wait_ready(seconds=READY_SECONDS)
     operations.expose(
         installation.where, service=f"{deployment.namespace}/{deployment.name}:8000", local_port=local_port
