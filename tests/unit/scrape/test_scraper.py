@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.scaling.model import PodLoad
-from epd_operator.scrape.fetch import Outcome
 from epd_operator.scrape.latency import Totals
 from epd_operator.scrape.metrics import ScrapeMetrics
+from epd_operator.scrape.outcome import Outcome
 from epd_operator.scrape.readings import Readings
 from epd_operator.scrape.scraper import Limits, Scraper, open_scraper
 from epd_operator.scrape.targets import Target
