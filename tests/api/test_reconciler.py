@@ -145,6 +145,15 @@ ODD_SPECS = {
         volumes=[{"name": "d", "secret": {"secretName": "s", "items": [], "optional": False, "defaultMode": 0}}],
         annotations={"a": ""},
     ),
+    "selectors of everything": _with_pods(
+        affinity={
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}}
+                ]
+            }
+        }
+    ),
 }
 
 
