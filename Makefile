@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 TOPOLOGY ?= disaggregated
+LOCAL_PORT ?= 8000
 LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src worker_images/src e2e/src
@@ -16,7 +17,7 @@ help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: $(VENV)/.installed ## From nothing to an answered image: TOPOLOGY=aggregated|colocated|disaggregated
-	@$(DEMO) --topology $(TOPOLOGY)
+	@$(DEMO) --topology $(TOPOLOGY) --local-port $(LOCAL_PORT)
 
 cluster: $(VENV)/.installed ## Start the local cluster with the operator in it, without a deployment
 	@$(DEMO) --cluster-only

@@ -146,6 +146,15 @@ ODD_SPECS = {
         volumes=[{"name": "d", "secret": {"secretName": "s", "items": [], "optional": False, "defaultMode": 0}}],
         annotations={"a": ""},
     ),
+    "selectors of everything": _with_pods(
+        affinity={
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}}
+                ]
+            }
+        }
+    ),
 }
 
 
@@ -233,6 +242,48 @@ async def test_another_topology_replaces_the_stages_and_removes_what_is_left_ove
     await world.settle()
     names = {d["metadata"]["name"] for d in await world.cluster.list(DEPLOYMENT, namespace=world.namespace)}
     assert names == {"qwen-frontend", "qwen-group"}
+
+
+CONTAINER = "/spec/template/spec/containers/0"
+QUARRELS = {
+    "a Service's port": ("/api/v1/namespaces/{}/services/qwen", "/spec/ports/0/port", 8001),
+    "a container's port": (
+        "/apis/apps/v1/namespaces/{}/deployments/qwen-worker",
+        f"{CONTAINER}/ports/0/containerPort",
+        1,
+    ),
+    "a volume's source": (
+        "/apis/apps/v1/namespaces/{}/deployments/qwen-worker",
+        "/spec/template/spec/volumes/0",
+        {"name": "epd-cache", "hostPath": {"path": "/etc"}},
+    ),
+    "a probe": (
+        "/apis/apps/v1/namespaces/{}/deployments/qwen-worker",
+        f"{CONTAINER}/readinessProbe",
+        {"exec": {"command": ["true"]}},
+    ),
+    "a variable's source": (
+        "/apis/apps/v1/namespaces/{}/deployments/qwen-worker",
+        f"{CONTAINER}/env/0",
+        {"name": "POD_NAME", "value": "x"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "field", "value"), QUARRELS.values(), ids=QUARRELS.keys())
+async def test_a_strangers_edit_that_no_apply_can_merge_is_undone(
+    world: World, path: str, field: str, value: object
+) -> None:
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    path = path.format(world.namespace)
+    before = _unordered(world.server.client.get(path).body["spec"])
+    edit = [{"op": "replace", "path": field, "value": value}]
+    answer = world.server.client.request("PATCH", path, edit, content_type="application/json-patch+json")
+    assert answer.ok, answer.message
+    await world.settle()
+    assert (await world.conditions())["Stalled"]["status"] == "False"
+    assert _unordered(world.server.client.get(path).body["spec"]) == before
 
 
 async def test_a_service_of_a_stranger_is_left_alone_and_told(world: World) -> None:
@@ -324,6 +375,13 @@ async def test_a_kind_that_is_not_installed_is_not_mistaken_for_an_empty_list(wo
     unknown = Kind(kind="Unknown", api_version="epd.dev/v1alpha1", plural="unknowns")
     with pytest.raises(NotFoundError):
         await world.cluster.list(unknown, namespace=world.namespace)
+
+
+def _unordered(value: Any) -> Any:
+    """The value with all lists in one order: where an item is put back is the server's choice."""
+    if isinstance(value, dict):
+        return {key: _unordered(item) for key, item in value.items()}
+    return sorted((_unordered(item) for item in value), key=repr) if isinstance(value, list) else value
 
 
 async def _moment() -> None:

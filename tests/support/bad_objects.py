@@ -258,7 +258,7 @@ PODS = [
 ]  # fmt: skip
 
 REST = [
-    Bad("a name too long", "metadata.name", "use at most 40 characters", name="q" * 41),
+    Bad("a name too long", "metadata.name", "use at most 37 characters", name="q" * 38),
     Bad("a name that begins with a digit", "metadata.name", "beginning with a letter", name="3vl"),
     Bad("a name with a dot", "metadata.name", "use lower-case letters, digits and '-'", name="qwen.vl"),
     Bad("no model", "spec.model", "Required value", {"model": REMOVE}),

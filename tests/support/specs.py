@@ -37,7 +37,7 @@ def spec(topology: str = "Disaggregated", **changes: Any) -> EPDDeploymentSpec:
     return EPDDeploymentSpec.model_validate(raw_spec(topology, **changes))
 
 
-names = st.from_regex(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", fullmatch=True)
+names = st.from_regex(r"[a-z]([-a-z0-9]{0,35}[a-z0-9])?", fullmatch=True)
 namespaces = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 _replicas = st.integers(1, 50)
 _args = st.lists(st.sampled_from(["--dtype=float32", "--max-model-len", "2048", "--enforce-eager"]), max_size=4)

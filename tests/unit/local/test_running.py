@@ -107,6 +107,18 @@ def test_a_port_that_another_program_has_is_refused_with_the_way_out():
         exposure.listen(taken.getsockname()[1])
 
 
+def test_a_taken_port_is_refused_before_anything_is_started(tmp_path):
+    with exposure.listen(0) as taken, pytest.raises(LocalClusterError, match="make demo LOCAL_PORT="):
+        exposure.require_free(taken.getsockname()[1], state=tmp_path)
+
+
+def test_a_free_port_is_left_free(tmp_path):
+    with exposure.listen(0) as found:
+        port = found.getsockname()[1]
+    exposure.require_free(port, state=tmp_path)
+    exposure.listen(port).close()
+
+
 def test_a_forwarder_finds_its_socket_in_its_arguments():
     words = forward.arguments(descriptor=9, port=8000, name="default/demo:80", target="10.96.0.7:80")
     assert forward.descriptor_in(words) == 9

@@ -72,6 +72,13 @@ def test_false_and_zero_that_the_server_does_not_store_match_nothing() -> None:
     assert not matches({"allowPrivilegeEscalation": False}, {})
 
 
+def test_an_empty_choice_is_not_the_absence_of_one() -> None:
+    planned = {"volumes": [{"name": "cache", "emptyDir": {}}]}
+    assert matches(planned, planned)
+    assert not matches(planned, {"volumes": [{"name": "cache", "hostPath": {"path": "/etc"}}]})
+    assert not matches({"namespaceSelector": {}}, {})
+
+
 def test_null_leaves_the_value_to_the_server() -> None:
     assert matches({"hostPath": {"path": "/x", "type": None}}, {"hostPath": {"path": "/x", "type": ""}})
 

@@ -6,10 +6,11 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.resource import MAX_NAME_LENGTH
 from epd_operator.plan.identity import Identity, StageName
 from epd_operator.plan.observation import ChildKey
 from epd_operator.plan.planner import make_plan
@@ -67,6 +68,7 @@ def test_any_spec_can_become_any_other_and_leaves_no_child_behind(
 
 
 @given(wanted=specs, name=names, namespace=namespaces)
+@example(wanted=spec(), name="q" * MAX_NAME_LENGTH, namespace="n" * 63)
 @settings(max_examples=100, deadline=None)
 def test_all_names_and_labels_fit_into_63_characters(wanted: EPDDeploymentSpec, name: str, namespace: str) -> None:
     world = World(Identity(name=name, namespace=namespace, uid="u"))

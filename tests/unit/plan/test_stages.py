@@ -241,3 +241,14 @@ def test_a_stages_volume_and_mount_replace_those_of_all_pods_with_the_same_key()
     template = pods(wanted)["worker"]
     assert [v for v in template["spec"]["volumes"] if v["name"] == "data"] == own["volumes"]
     assert [m for m in main(template)["volumeMounts"] if m["mountPath"] == "/data"] == own["volumeMounts"]
+
+
+def test_only_containers_with_an_rdma_device_may_lock_memory() -> None:
+    may_lock = {
+        (stage, container["name"])
+        for topology in TOPOLOGIES
+        for stage, template in pods(spec(topology, transfer={"rdmaResource": "rdma/ib"})).items()
+        for container in template["spec"]["containers"]
+        if "add" in container["securityContext"]["capabilities"]
+    }
+    assert may_lock == {("worker", "main"), ("group", "pd"), ("encoder", "main"), ("pd", "main")}

@@ -167,3 +167,11 @@ def test_no_text_of_a_pod_can_make_the_status_too_large_for_its_schema() -> None
     found = status(replace(world.observation(), pods=(pod,)))
     assert condition(found, "Ready")["reason"] == "ImagePullFailed"
     assert len(condition(found, "Ready")["message"]) <= 4096
+
+
+def test_a_time_that_an_earlier_version_wrote_in_another_form_is_replaced() -> None:
+    world = settled()
+    world.status = status(world.observation())
+    for written in world.status["conditions"]:
+        written["lastTransitionTime"] = "yesterday"
+    assert condition(status(world.observation(), now=LATER), "Ready")["lastTransitionTime"] == LATER

@@ -98,14 +98,11 @@ def pouring(head: bytes, drop: bytes, *, pause: float = 0.0) -> Behaviour:
     return behave
 
 
-def in_company_of(number: int, body: bytes) -> Behaviour:
-    """Answers nobody until so many have asked at the same time."""
-    together = asyncio.Event()
+def once_released(body: bytes) -> Behaviour:
+    """Answers nobody until it is released."""
 
     async def behave(server: Server, writer: asyncio.StreamWriter) -> None:
-        if server.active >= number:
-            together.set()
-        await together.wait()
+        await server.release.wait()
         await answering(body)(server, writer)
 
     return behave

@@ -13,13 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.scaling.model import PodLoad
-from epd_operator.scrape.fetch import Outcome
+from epd_operator.scrape.fetch import open_session
 from epd_operator.scrape.latency import Totals
 from epd_operator.scrape.metrics import ScrapeMetrics
+from epd_operator.scrape.outcome import Outcome, ignore_page
 from epd_operator.scrape.readings import Readings
 from epd_operator.scrape.scraper import Limits, Scraper, open_scraper
 from epd_operator.scrape.targets import Target
-from unit.scrape.servers import answering, in_company_of, pouring, saying, serving, silent
+from unit.scrape.servers import answering, once_released, pouring, saying, serving, silent
 
 PAGES = Path(__file__).parent / "pages"
 PD = b"vllm:num_requests_running 2\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 0.5\n"
@@ -198,12 +199,22 @@ async def test_a_round_ends_at_its_deadline_with_what_was_read_by_then() -> None
 
 async def test_no_more_pages_than_allowed_are_read_at_a_time_and_so_many_are() -> None:
     limits = Limits(pages=6, pages_per_round=4, page_seconds=30, round_seconds=60)
-    async with serving(in_company_of(6, PD)) as server, scraping(limits) as (scraper, outcomes):
-        # The server answers nobody before six ask, so two deployments must have been read at the same time.
-        rounds = [scraper.scrape([target(server.url, pod=f"{d}-{i}") for i in range(12)]) for d in range(2)]
-        await asyncio.gather(*rounds)
+    # The session would allow more: only turns that the scraper gives can hold them back, outside of any deadline.
+    async with serving(once_released(PD)) as server, open_session(connections=100) as session:
+        scraper = Scraper(session, clock=lambda: NOW, observe=ignore_page, limits=limits)
+        rounds = [
+            asyncio.create_task(scraper.scrape([target(server.url, pod=f"{d}-{i}") for i in range(12)]))
+            for d in range(2)
+        ]
+        for _ in range(6):
+            await server.arrived.acquire()
+        # Whoever broke the limit would have asked by now, too; time can only make this test too kind.
+        await asyncio.sleep(0.2)
+        assert server.active == 6
+        server.release.set()
+        loads = [load for readings in await asyncio.gather(*rounds) for load in readings.loads.values()]
     assert server.most_active == 6
-    assert outcomes == {Outcome.OK: 24}
+    assert [load.requests for load in loads] == [3] * 24
 
 
 async def test_a_deployment_of_silent_pods_does_not_hold_up_another() -> None:

@@ -96,6 +96,7 @@ def test_an_ipv6_address_stands_in_brackets():
         "::1",
         "::",
         "fe80::1",
+        "fd00::1%evil.test",
         "fd00::1%evil.test/x",
         "::ffff:127.0.0.1",
         "::ffff:169.254.169.254",
@@ -127,6 +128,12 @@ def test_pods_of_no_stage_are_not_read():
     unlabelled = pod(name="u")
     unlabelled["metadata"]["labels"] = None
     assert targets_of([stranger, unlabelled]) == ()
+
+
+@pytest.mark.parametrize("name", [None, "", 7, "a|b", 'p"}', "P", "a b", "a" * 300, "p\n"])
+def test_what_is_no_name_of_a_pod_is_left_out(name):
+    assert targets_of([pod(name=name)]) == ()
+    assert readiness_of([pod(name=name)]) == {}
 
 
 PATHS = [

@@ -141,6 +141,25 @@ def test_idle_connections_do_not_lock_probes_out(monkeypatch):
     assert _status(_with_server(scenario)) == 200
 
 
+def test_a_probe_is_answered_while_strangers_hold_all_connections_open(monkeypatch):
+    monkeypatch.setattr(control, "_HEAD_TIMEOUT", 60.0)
+    monkeypatch.setattr(control, "MAX_CONNECTIONS", 5)
+
+    async def scenario(application, port):
+        hook = asyncio.create_task(_send(port, b"POST /drain HTTP/1.1\r\n\r\n"))
+        await application.asked.wait()
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        probe = await _send(port, b"GET /live HTTP/1.1\r\n\r\n")
+        for _, writer in idle:
+            writer.close()
+        application.release.set()
+        return probe, await hook
+
+    probe, drained = _with_server(scenario)
+    assert _status(probe) == 200
+    assert b"up: drained" in drained
+
+
 def test_a_probe_is_answered_while_a_drain_waits():
     async def scenario(application, port):
         hook = asyncio.create_task(_send(port, b"POST /drain HTTP/1.1\r\n\r\n", end=False))

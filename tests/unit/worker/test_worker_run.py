@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import epd_worker
+
 
 def test_a_process_is_ready_when_its_health_page_says_so(workbench, engine, eventually, get):
     fake = engine("main", "worker", "--health", "503")
@@ -49,6 +51,31 @@ def test_sigterm_while_starting_stops_at_once(workbench, engine, eventually, ali
     pid = launcher.pid()
     assert launcher.terminate() == 0
     assert not alive(pid)
+
+
+EARLY_SIGTERM = """
+import os, signal, sys
+class Early:
+    def find_spec(self, name, path=None, target=None):
+        if name == "epd_worker.cli":
+            os.kill(os.getpid(), signal.SIGTERM)
+sys.meta_path.insert(0, Early())
+from epd_worker.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_sigterm_before_the_launcher_is_loaded_is_not_lost(engine, tmp_path):
+    # Process 1 of a container does not die of a signal that it has no handler for.
+    fake = engine()
+    options = ["--name", fake.name, "--role", fake.role, "--health-url", fake.health_url]
+    options += ["--metrics-url", fake.metrics_url, "--control-port", str(engine("spare").port)]
+    command = [sys.executable, "-c", EARLY_SIGTERM, "run", *options, "--", *fake.command]
+    sources = str(Path(epd_worker.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": sources}
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=environment)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "SIGTERM: stopping" in ended.stdout
 
 
 def test_a_process_that_ignores_sigterm_is_killed_after_the_stop_timeout(workbench, engine, alive):

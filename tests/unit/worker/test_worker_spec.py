@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epd_operator.api.v1alpha1.deployment import Drain
+from epd_worker import hook
 from epd_worker.spec import Role, SpecError, parse_group
 
 GOOD = {
@@ -147,3 +149,8 @@ def test_a_bad_group_explains_itself_in_the_termination_log(workbench):
     launcher = workbench.launch(group={"processes": [{**GOOD, "command": "python3"}]})
     assert launcher.wait() == 2
     assert launcher.message() == "processes[0].command: must be a non-empty list of strings, the program first"
+
+
+def test_the_hook_outlasts_the_longest_drain_that_the_api_allows():
+    longest = next(m.le for m in Drain.model_fields["timeout_seconds"].metadata if hasattr(m, "le"))
+    assert longest < hook.PATIENCE_SECONDS

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+
+from epd_worker import STOP_SIGNALS
 
 
 def main() -> int:
@@ -12,6 +15,9 @@ def main() -> int:
         from epd_worker.stub import run_stub  # noqa: PLC0415
 
         return run_stub(sys.argv[2:])
+    if sys.argv[1:2] in (["run"], ["run-group"]):
+        # Process 1 of a container loses a signal that it has no handler for. Blocked, it waits for the launcher's.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     from epd_worker.cli import run  # noqa: PLC0415
 
     return run(sys.argv[1:])

@@ -70,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     group = commands.add_parser("run-group", parents=launch, help="run the processes in $EPD_GROUP")
     group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="PATH", help="default: %(default)s")
     drain = commands.add_parser("drain", parents=[port], help="preStop hook: drain the pod's launcher and wait")
-    drain.add_argument("--timeout", type=_seconds, default=3600.0, metavar="SECONDS", help="give up after so long")
+    drain.add_argument(
+        "--timeout", type=_seconds, default=hook.PATIENCE_SECONDS, metavar="SECONDS", help="give up after so long"
+    )
     commands.add_parser("stub", help="keep a container alive whose process runs under the pod's launcher")
     return parser
 

@@ -68,6 +68,7 @@ class ControlServer:
         self._application = application
         self._servers: list[asyncio.Server] = []
         self._handlers: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], None] = {}
 
     async def start(self, port: int) -> None:
         """Listen on the port; raise OSError when it is taken."""
@@ -87,19 +88,35 @@ class ControlServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is None or len(self._handlers) >= MAX_CONNECTIONS:
+        if task is None or (len(self._handlers) >= MAX_CONNECTIONS and not self._make_room()):
             writer.transport.abort()
             return
         self._handlers.add(task)
+        self._silent[task] = None
         try:
             await self._converse(reader, writer)
         finally:
+            self._silent.pop(task, None)
             self._handlers.discard(task)
             writer.transport.abort()
+
+    def _make_room(self) -> bool:
+        """End the connection that has kept silent longest, if any: strangers must not lock out the kubelet's probes."""
+        oldest = next(iter(self._silent), None)
+        if oldest is None:
+            return False
+        del self._silent[oldest]
+        return oldest.cancel()
+
+    def _spoke(self) -> None:
+        """Keep the present connection: its request has arrived."""
+        if (task := asyncio.current_task()) is not None:
+            self._silent.pop(task, None)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             method, path = await _read_request(reader)
+            self._spoke()
             answer = await self._answer(method, path, local=is_loopback(writer.get_extra_info("peername")))
         except _RefusedError as refusal:
             answer = Answer(refusal.status, str(refusal))

@@ -6,6 +6,8 @@ import http.client
 import sys
 import time
 
+PATIENCE_SECONDS = 25 * 3600.0
+"""The launcher ends every drain by its own deadline, a day at most: this only bounds a launcher that hangs."""
 _CONNECT_ATTEMPTS = 3
 _CONNECT_PAUSE = 0.5
 

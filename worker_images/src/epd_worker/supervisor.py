@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from epd_worker import STOP_SIGNALS
 from epd_worker.control import ControlServer
 from epd_worker.drain import Drainer
 from epd_worker.member import Member
@@ -66,8 +67,10 @@ class Supervisor:
 
     async def _run(self) -> int:
         loop = asyncio.get_running_loop()
-        for signum in (signal.SIGTERM, signal.SIGINT):
+        for signum in STOP_SIGNALS:
             loop.add_signal_handler(signum, self._on_signal, signum)
+        # Blocked until here, so that none is lost while the launcher loads.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         server = ControlServer(self)
         try:
             await server.start(self._spec.control_port)

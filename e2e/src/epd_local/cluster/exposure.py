@@ -78,7 +78,7 @@ def listen(port: int) -> socket.socket:
             raise
         raise LocalClusterError(
             f"port {port} of this machine is taken by another program (`ss -ltnp sport = :{port}` shows it): "
-            "end that, or choose another with --local-port"
+            f"end that, or choose another with --local-port (`make demo LOCAL_PORT={port + 1}`)"
         ) from error
     listening.listen(128)
     return listening
@@ -140,6 +140,16 @@ def expose(wanted: ServicePort, *, local_port: int, state: Path, api: ApiClient)
         said += f", no longer to {found.name}"
     start(listen(local_port), state=state, name=wanted.text, target=target)
     return said
+
+
+def require_free(port: int, *, state: Path) -> None:
+    """Refuse a port that another program has; one that leads into this cluster will do.
+
+    Raises:
+        LocalClusterError: another program has the port.
+    """
+    if all(found.local_port != port for found in running(state)):
+        listen(port).close()
 
 
 def withdraw(found: Forward) -> None:

@@ -84,9 +84,7 @@ def start(where: Locations, *, names: Sequence[str], mounts: Sequence[Mount]) ->
 def _refuse_other_mounts(config: ClusterConfig, mounts: Sequence[Mount]) -> None:
     if mounts and set(mounts) != set(config.mounts):
         has = ", ".join(f"{mount.source}:{mount.target}" for mount in config.mounts) or "none"
-        raise LocalClusterError(
-            f"the running cluster was started with other mounts ({has}): run `python3 -m epd_local down` first"
-        )
+        raise LocalClusterError(f"the running cluster was started with other mounts ({has}): run `make down` first")
 
 
 def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:

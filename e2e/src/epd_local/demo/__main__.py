@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 
 from epd_local import pictures
-from epd_local.cluster import operations
+from epd_local.cluster import exposure, operations, preflight
 from epd_local.demo.chat import Answer, Endpoint
 from epd_local.demo.deployment import TOPOLOGIES, Deployment, example
 from epd_local.demo.installation import Installation, install, prepare
@@ -28,7 +29,7 @@ TEXT = "Say hello."
 def main(words: Sequence[str] | None = None) -> int:
     """Run the demo; what went wrong is one message on stderr."""
     parser = argparse.ArgumentParser(prog="make demo", description="From nothing to an answered image.")
-    parser.add_argument("--topology", choices=TOPOLOGIES, default="disaggregated")
+    parser.add_argument("--topology", type=str.lower, choices=TOPOLOGIES, default="disaggregated")
     parser.add_argument("--cluster-only", action="store_true", help="start cluster and operator, and stop there")
     parser.add_argument("--prepare-only", action="store_true", help="install and build what is needed, and stop there")
     parser.add_argument("--local-port", type=int, default=LOCAL_PORT, help="port of the endpoint on this machine")
@@ -38,6 +39,9 @@ def main(words: Sequence[str] | None = None) -> int:
         if arguments.prepare_only:
             prepare(locations())
             return 0
+        preflight.require_root()
+        if not arguments.cluster_only:
+            exposure.require_free(arguments.local_port, state=locations().state)
         installation = install(locations())
         if arguments.cluster_only:
             say(f"try: export KUBECONFIG={installation.where.kubeconfig}; kubectl get nodes")
@@ -48,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     say(f"answered after {time.monotonic() - began:.0f} s")
-    print(NEXT.format(kubeconfig=installation.where.kubeconfig, port=arguments.local_port, model=MODEL))
+    print(what_next(installation, topology=arguments.topology, local_port=arguments.local_port))
     return 0
 
 
@@ -73,28 +77,49 @@ def show(deployment: Deployment, endpoint: Endpoint) -> None:
     after_picture = read_path(deployment)
     plain = endpoint.ask(TEXT)
     after_text = read_path(deployment)
-    _tell(f"a picture of a {PICTURE.answer}: {pictures.QUESTION}", about_picture, after_picture.since(start))
-    _tell(f"text only: {TEXT}", plain, after_text.since(after_picture))
+    _tell(f"{pictures.QUESTION} (with a picture of a {PICTURE.answer})", about_picture, after_picture.since(start))
+    _tell(f"{TEXT} (text only)", plain, after_text.since(after_picture))
 
 
 def _tell(question: str, answer: Answer, path: Path) -> None:
-    print(f"\n  {question}\n  answer: {answer.text}")
     print(
-        f"  path:   {path.encoder_requests} encoder request(s), {path.embedding_bytes} embedding bytes by NIXL, "
-        f"{path.worker_requests} request(s) at the decoding worker"
+        f"\n  question: {question}\n  answer:   {answer.text}\n"
+        f"  path:     {_requests(path.encoder_requests)} to encoders, {path.embedding_bytes} bytes by NIXL, "
+        f"{_requests(path.worker_requests)} to workers that decode",
+        flush=True,
+    )
+
+
+def _requests(number: int) -> str:
+    return "1 request" if number == 1 else f"{number} requests"
+
+
+def what_next(installation: Installation, *, topology: str, local_port: int) -> str:
+    """Commands to go on with."""
+    program = installation.kubectl.program
+    path = "" if shutil.which(program.name) else f"\n  export PATH={program.parent}:$PATH"
+    others = [other for other in TOPOLOGIES if other != topology]
+    return NEXT.format(
+        kubeconfig=installation.where.kubeconfig,
+        path=path,
+        port=local_port,
+        model=MODEL,
+        again=f"make demo TOPOLOGY={others[1]}",
+        last=others[0],
     )
 
 
 NEXT = """
 The cluster stays up. Try:
-  export KUBECONFIG={kubeconfig}
+  export KUBECONFIG={kubeconfig}{path}
   kubectl get epd                         # one line per deployment
   kubectl describe epd tiny               # conditions and stages
   kubectl get pods -o wide                # which pod is on which node
   kubectl patch epd tiny --type merge -p '{{"spec":{{"frontend":{{"replicas":2}}}}}}'
   curl localhost:{port}/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{{"model":"{model}","messages":[{{"role":"user","content":"Say hello."}}]}}'
-  make demo TOPOLOGY=colocated            # or aggregated
+  {again:<40}# or {last}
+  kubectl delete epd tiny                 # its pods finish their requests, then leave
   make down                               # ends it all
 """
 

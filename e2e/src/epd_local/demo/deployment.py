@@ -78,15 +78,15 @@ class Deployment:
             found = self.get() or {}
             status = found.get("status", {})
             ready: dict[str, Any] = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
-            line = status.get("summary", "no status yet")
-            if ready:
-                line += f" - {ready['reason']}: {ready['message']}"
+            current = bool(ready) and ready.get("observedGeneration") == found["metadata"]["generation"]
+            line = "the operator has not seen the manifest yet"
+            if current:
+                line = f"{status['summary']} - {ready['reason']}: {ready['message']}"
             now = time.monotonic()
             if line != told or now - told_at >= HEARTBEAT_SECONDS:
                 say(f"{now - began:4.0f} s  {line}")
                 told, told_at = line, now
-            current = ready.get("observedGeneration") == found.get("metadata", {}).get("generation")
-            if current and ready.get("status") == "True":
+            if current and ready["status"] == "True":
                 return
             if now - began > seconds:
                 raise LocalClusterError(f"{self.name} is not ready after {seconds:.0f} s: {line}\n{self.last_words()}")

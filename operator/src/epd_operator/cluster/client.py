@@ -14,6 +14,7 @@ from kubernetes.aio import config as kubernetes_config
 
 from epd_operator.cluster.errors import NotFoundError, UnavailableError, error_for
 from epd_operator.cluster.kinds import Kind
+from epd_operator.cluster.ownership import with_whole_spec
 
 PAGE_SIZE = 500
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -62,8 +63,11 @@ class Cluster:
         query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector else {})
         while True:
             page = await self._call("LIST", kind, path=kind.path(namespace=namespace), query=query)
-            # Items of a list carry neither kind nor apiVersion.
-            found += [{**item, "kind": kind.kind, "apiVersion": kind.api_version} for item in page.get("items") or ()]
+            for item in page.get("items", ()):
+                # Half of an object, and nobody reads them in a list.
+                item.get("metadata", {}).pop("managedFields", None)
+                # Items of a list carry neither kind nor apiVersion.
+                found.append({**item, "kind": kind.kind, "apiVersion": kind.api_version})
             following = page.get("metadata", {}).get("continue")
             if not following:
                 return found
@@ -81,6 +85,17 @@ class Cluster:
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object that is not managed further, such as an Event."""
         return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
+
+    async def own_whole_spec(self, kind: Kind, *, namespace: str, name: str, field_manager: str) -> bool:
+        """Make the field manager the owner of all that anybody set in the spec; false if it was that already."""
+        live = await self.get(kind, namespace=namespace, name=name)
+        metadata = (live or {}).get("metadata", {})
+        fields = with_whole_spec(metadata.get("managedFields", ()), manager=field_manager)
+        if fields is None:
+            return False
+        body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": fields}}
+        await self._call("PATCH", kind, path=kind.path(namespace=namespace, name=name), body=body)
+        return True
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
         """Delete this incarnation of the object; its dependents follow in the background. Absent is fine."""
@@ -129,8 +144,8 @@ class Cluster:
     ) -> Any:
         method = {"LIST": "GET", "APPLY": "PATCH", "CREATE": "POST"}.get(verb, verb)
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if verb == "APPLY":
-            headers["Content-Type"] = "application/apply-patch+yaml"
+        if method == "PATCH":
+            headers["Content-Type"] = f"application/{'apply-patch+yaml' if verb == 'APPLY' else 'merge-patch+json'}"
         method, url, headers, _, _ = await self._api.param_serialize(
             method,
             path,
@@ -158,8 +173,8 @@ def _decode(text: bytes, *, request: str, status: int) -> dict[str, Any]:
 
 
 def _tidy(value: dict[str, Any]) -> dict[str, Any]:
-    """Null means absent, so no reader has to know both; managed fields are half of an object and read by nobody."""
-    return {key: item for key, item in value.items() if item is not None and key != "managedFields"}
+    """Null means absent, so no reader has to know both."""
+    return {key: item for key, item in value.items() if item is not None}
 
 
 def _seconds(header: str | None) -> float | None:

@@ -31,6 +31,10 @@ class RefusedError(ClusterError):
     """The request as it is will not be accepted: invalid, forbidden or refused by admission."""
 
 
+class InvalidError(RefusedError):
+    """The object would be invalid."""
+
+
 class FaultError(ClusterError):
     """The server failed at this very request: a webhook that it cannot call, a field that it does not know."""
 
@@ -41,7 +45,7 @@ class UnavailableError(ClusterError):
 
 def error_for(message: str, *, request: str, status: int, retry_after: float | None = None) -> ClusterError:
     """The error for an HTTP status."""
-    kinds: dict[int, type[ClusterError]] = {404: NotFoundError, 409: ConflictError, 500: FaultError}
+    kinds: dict[int, type[ClusterError]] = {404: NotFoundError, 409: ConflictError, 422: InvalidError, 500: FaultError}
     if status in kinds:
         kind = kinds[status]
     elif status in (408, 429) or status >= 500:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError
+from epd_operator.cluster.errors import ClusterError, FaultError, InvalidError, RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
@@ -53,7 +53,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             taken[key] = stranger
             continue
         try:
-            await cluster.apply(kind_named(key.kind), body=child, field_manager=CHILD_MANAGER)
+            await _apply(cluster, child=child, ours=key in observation.children)
         except (RefusedError, FaultError) as error:
             refused[key] = error
     for key in plan.delete:
@@ -72,6 +72,18 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         refused={key: error.message for key, error in refused.items()},
         fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
     )
+
+
+async def _apply(cluster: Cluster, *, child: dict[str, Any], ours: bool) -> None:
+    """Apply a child; where a stranger's edit of a child of ours stands in the way, undo that too."""
+    kind = kind_named(child["kind"])
+    try:
+        await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
+    except InvalidError:
+        place = {"namespace": child["metadata"]["namespace"], "name": child["metadata"]["name"]}
+        if not ours or not await cluster.own_whole_spec(kind, **place, field_manager=CHILD_MANAGER):
+            raise
+        await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
 
 
 async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:

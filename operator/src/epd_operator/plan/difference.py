@@ -23,8 +23,8 @@ _MERGE_KEYS = {
 }
 """Lists that server-side apply merges item by item, with the field that tells items apart; others are ours whole."""
 
-_UNSET_IS_ANOTHER_VALUE = {"allowPrivilegeEscalation"}
-"""Fields whose absence does not mean their empty value."""
+_UNSET_IS_ANOTHER_VALUE = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
+"""Fields that the API server stores though empty, and whose absence means something else."""
 
 
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class PodBuilder:
         ready = {"httpGet": {"path": f"/ready/{plan.name}", "port": CONTROL_PORT}}
         probe = {"periodSeconds": PROBE_PERIOD_SECONDS, "timeoutSeconds": 3}
         capabilities: dict[str, Any] = {"drop": ["ALL"]}
-        if plan.owns_devices and self._spec.transfer.rdma_resource is not None:
+        if plan.owns_devices and self._placement.gpus and self._spec.transfer.rdma_resource is not None:
             # Pinned memory for RDMA registrations exceeds the default limit of locked memory.
             capabilities["add"] = _RDMA_CAPABILITIES
         container: dict[str, Any] = {

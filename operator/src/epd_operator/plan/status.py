@@ -7,7 +7,13 @@ from typing import Any
 
 from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.status import Condition, ConditionStatus, EPDDeploymentStatus, StageStatus
+from epd_operator.api.v1alpha1.status import (
+    UTC_TIME,
+    Condition,
+    ConditionStatus,
+    EPDDeploymentStatus,
+    StageStatus,
+)
 from epd_operator.plan.children.endpoint import url
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
@@ -148,12 +154,12 @@ def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observatio
     """A condition whose transition time moves only when its status does."""
     status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     before = _previous(observation.status, kind)
-    since = before.get("lastTransitionTime") if before.get("status") == status else None
+    since = str(before.get("lastTransitionTime")) if before.get("status") == status else now
     return Condition(
         type=kind,
         status=status,
         observed_generation=observation.generation,
-        last_transition_time=since or now,
+        last_transition_time=since if re.match(UTC_TIME, since) else now,
         reason=problem.reason,
         message=_message(problem, before=before, generation=observation.generation),
     )

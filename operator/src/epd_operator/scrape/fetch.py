@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from enum import StrEnum
 
 import aiohttp
 
+from epd_operator.scrape.outcome import Outcome
+
 _HEADERS = {"Accept-Encoding": "identity", "User-Agent": "epd-operator"}
 PAGE_FORMAT = {"Accept": "text/plain;version=0.0.4"}
-
-
-class Outcome(StrEnum):
-    """How reading a page ended."""
-
-    OK = "ok"
-    UNREACHABLE = "unreachable"
-    TIMEOUT = "timeout"
-    ROUND_OVER = "round-over"
-    STATUS = "status"
-    TOO_LARGE = "too-large"
-    COMPRESSED = "compressed"
-    PROTOCOL = "protocol"
-    UNREADABLE = "unreadable"
-    FAULT = "fault"
 
 
 class FetchError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter
 
 from epd_operator.plan.identity import StageName
-from epd_operator.scrape.fetch import Outcome
+from epd_operator.scrape.outcome import Outcome
 
 
 class ScrapeMetrics:

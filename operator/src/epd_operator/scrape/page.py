@@ -14,14 +14,14 @@ _FRONTEND_MARK = "dynamo_frontend_disconnected_clients"
 _TTFT = "dynamo_frontend_time_to_first_token_seconds"
 _ITL = "dynamo_frontend_inter_token_latency_seconds"
 _IN_FLIGHT = "dynamo_component_inflight_requests"
-_QUEUED = "dynamo_work_handler_queue_depth"
+PICKUP_QUEUE = "dynamo_work_handler_queue_depth"
 _RUNNING = "vllm:num_requests_running"
 _WAITING = "vllm:num_requests_waiting"
 _KV_CACHE = "vllm:kv_cache_usage_perc"
 
 _HISTOGRAMS = [f"{name}_{part}" for name in (_TTFT, _ITL) for part in ("sum", "count")]
 FRONTEND_METRICS = (_ACTIVE, _SERVED, _FRONTEND_MARK, *_HISTOGRAMS)
-ENGINE_METRICS = (_IN_FLIGHT, _QUEUED, _RUNNING, _WAITING, _KV_CACHE)
+ENGINE_METRICS = (_IN_FLIGHT, PICKUP_QUEUE, _RUNNING, _WAITING, _KV_CACHE)
 
 _FRONTEND_FINDER = Finder(FRONTEND_METRICS)
 _ENGINE_FINDER = Finder(ENGINE_METRICS)
@@ -92,7 +92,7 @@ def _histogram(samples: Samples, name: str) -> Totals | None:
 def _in_process(samples: Samples, **labels: str) -> float | None:
     """Requests for tokens or embeddings that Dynamo took in, those included that it has not picked up yet."""
     in_flight = samples.total(_IN_FLIGHT, dynamo_endpoint="generate", **labels)
-    queued = samples.total(_QUEUED) if samples.has(_QUEUED) else 0.0
+    queued = samples.total(PICKUP_QUEUE) if samples.has(PICKUP_QUEUE) else 0.0
     return None if in_flight is None or queued is None else in_flight + queued
 
 

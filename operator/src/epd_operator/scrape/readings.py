@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from epd_operator.plan.scaling.model import PodLoad
 from epd_operator.scrape.latency import LatencyTotals
+from epd_operator.scrape.outcome import Outcome
+from epd_operator.scrape.page import PageReading
+from epd_operator.scrape.targets import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """How reading one page ended; only a good end has values."""
+
+    outcome: Outcome
+    reading: PageReading = field(default_factory=PageReading)
+    measured_at: float | None = None
+
+    @classmethod
+    def of(cls, reading: PageReading, *, measured_at: float) -> Page:
+        """A page that was read; one that does not tell the requests tells nothing."""
+        if reading.requests is None:
+            return cls(outcome=Outcome.UNREADABLE)
+        return cls(outcome=Outcome.OK, reading=reading, measured_at=measured_at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,3 +39,20 @@ class Readings:
 
     loads: Mapping[str, PodLoad] = field(default_factory=dict)
     latencies: Mapping[str, LatencyTotals] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, targets: Sequence[Target], *, pages: Mapping[str, Page]) -> Readings:
+        """Readings of these targets, from the pages by pod name."""
+        silent = Page(outcome=Outcome.UNREADABLE)
+        loads = {}
+        for target in targets:
+            page = pages.get(target.pod, silent)
+            loads[target.pod] = PodLoad(
+                name=target.pod,
+                ready=target.ready,
+                requests=page.reading.requests,
+                kv_cache_percent=page.reading.kv_cache_percent,
+                measured_at=page.measured_at,
+            )
+        latencies = {pod: page.reading.latency for pod, page in pages.items() if page.reading.latency is not None}
+        return cls(loads=loads, latencies=latencies)

@@ -6,21 +6,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import aiohttp
 
-from epd_operator.plan.identity import StageName
-from epd_operator.plan.scaling.model import PodLoad
-from epd_operator.scrape.fetch import FetchError, Outcome, fetch, open_session
-from epd_operator.scrape.page import PageReading, read_page
-from epd_operator.scrape.readings import Readings
+from epd_operator.scrape.fetch import FetchError, fetch, open_session
+from epd_operator.scrape.outcome import Outcome, PageObserver, ignore_page
+from epd_operator.scrape.page import read_page
+from epd_operator.scrape.readings import Page, Readings
 from epd_operator.scrape.targets import Target
 
 logger = logging.getLogger(__name__)
-
-PageObserver = Callable[[StageName, Outcome], None]
-"""Called with stage and outcome for every page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +38,9 @@ class Limits:
     page_bytes: int = 2 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Page:
-    outcome: Outcome
-    reading: PageReading = field(default_factory=PageReading)
-    measured_at: float | None = None
-
-
-def _ignore(_stage: StageName, _outcome: Outcome) -> None:
-    """The observer that observes nothing."""
-
-
 @asynccontextmanager
 async def open_scraper(
-    *, clock: Callable[[], float], observe: PageObserver = _ignore, limits: Limits | None = None
+    *, clock: Callable[[], float], observe: PageObserver = ignore_page, limits: Limits | None = None
 ) -> AsyncIterator[Scraper]:
     """A scraper for all deployments; `clock` gives the seconds in which ages are counted."""
     limits = limits or Limits()
@@ -90,14 +75,14 @@ class Scraper:
                 task.cancel()
             await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)
         pages = {
-            target.pod: _Page(outcome=Outcome.ROUND_OVER) if task.cancelled() else task.result()
+            target.pod: Page(outcome=Outcome.ROUND_OVER) if task.cancelled() else task.result()
             for target, task in tasks
         }
         for target, _ in tasks:
             self._observe(target.stage, pages[target.pod].outcome)
-        return _readings(targets, pages=pages)
+        return Readings.of(targets, pages=pages)
 
-    async def _read(self, target: Target, *, slots: asyncio.Semaphore) -> _Page:
+    async def _read(self, target: Target, *, slots: asyncio.Semaphore) -> Page:
         async with slots, self._slots:
             # The page is at least as young as its request, so ages are never understated.
             asked_at = self._clock()
@@ -105,30 +90,11 @@ class Scraper:
                 async with asyncio.timeout(self._limits.page_seconds):
                     body = await fetch(self._session, target.url, max_bytes=self._limits.page_bytes)
             except TimeoutError:
-                return _Page(outcome=Outcome.TIMEOUT)
+                return Page(outcome=Outcome.TIMEOUT)
             except FetchError as error:
-                return _Page(outcome=error.outcome)
+                return Page(outcome=error.outcome)
             except Exception:
                 # A fault of ours at one page must not take the others' values away.
                 logger.exception("page of pod %s: unexpected error", target.pod)
-                return _Page(outcome=Outcome.FAULT)
-        reading = read_page(body, stage=target.stage, at=asked_at)
-        if reading.requests is None:
-            return _Page(outcome=Outcome.UNREADABLE)
-        return _Page(outcome=Outcome.OK, reading=reading, measured_at=asked_at)
-
-
-def _readings(targets: Sequence[Target], *, pages: dict[str, _Page]) -> Readings:
-    silent = _Page(outcome=Outcome.UNREADABLE)
-    loads = {}
-    for target in targets:
-        page = pages.get(target.pod, silent)
-        loads[target.pod] = PodLoad(
-            name=target.pod,
-            ready=target.ready,
-            requests=page.reading.requests,
-            kv_cache_percent=page.reading.kv_cache_percent,
-            measured_at=page.measured_at,
-        )
-    latencies = {pod: page.reading.latency for pod, page in pages.items() if page.reading.latency is not None}
-    return Readings(loads=loads, latencies=latencies)
+                return Page(outcome=Outcome.FAULT)
+        return Page.of(read_page(body, stage=target.stage, at=asked_at), measured_at=asked_at)

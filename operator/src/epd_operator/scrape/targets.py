@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from epd_operator.plan.process import HTTP_PORT, SYSTEM_PORT
 MAX_GROUP_PROCESSES = 9
 """Eight encoders, the most that the API allows, and PD."""
 
+_POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _ENDED_PHASES = ("Succeeded", "Failed")
 
 
@@ -65,7 +67,7 @@ def is_live(pod: Mapping[str, Any]) -> bool:
 
 def _name(pod: Mapping[str, Any]) -> str:
     name = _mapping(pod.get("metadata")).get("name")
-    return name if isinstance(name, str) else ""
+    return name if isinstance(name, str) and _POD_NAME.fullmatch(name) else ""
 
 
 def _stage(pod: Mapping[str, Any]) -> StageName | None:

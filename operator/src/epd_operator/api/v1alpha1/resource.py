@@ -17,7 +17,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "EPDDeployment"
 PLURAL = "epddeployments"
 
-MAX_NAME_LENGTH = 40
+MAX_NAME_LENGTH = 37
 """Leaves room for '-frontend' and the suffixes of ReplicaSet and pod within 63 characters."""
 
 

@@ -49,7 +49,7 @@ def _grant(
         open_stages = [s for s in proposals if granted[s] < wanted[s] and _gpus(proposals[s]) <= max(left, 0)]
         if not open_stages:
             return left
-        poorest = min(open_stages, key=lambda stage: granted[stage] / wanted[stage])
+        poorest = min(open_stages, key=lambda stage: (granted[stage] / wanted[stage], stage.value))
         granted[poorest] += 1
         left -= _gpus(proposals[poorest])
 

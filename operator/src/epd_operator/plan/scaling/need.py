@@ -3,7 +3,8 @@
 For each metric the sum over ready pods is divided by the target per replica; of several metrics the largest counts.
 
 - Growing: replicas that are still starting are supply, and a pod without a fresh sample counts as idle.
-- Shrinking: only ready pods are supply, and a pod without a fresh sample counts as loaded to its target.
+- Shrinking: only what ready pods have to spare counts. A pod without a fresh sample, and one that is still starting,
+  counts as loaded to its target.
 - No sample at all: nothing is known, the stage stays as it is. Where one of two metrics is unknown, the other may
   only make the stage grow.
 - Stuck pods (not ready for too long, see ``state``) are no supply, and what they last reported does not count.
@@ -52,11 +53,12 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sample:
-    """A metric of a stage: the values of its ready pods, and how many have none."""
+    """A metric of a stage: the values of its ready pods, how many of those have none, and how many are not ready."""
 
     metric: Metric
     values: tuple[float, ...]
     silent: int
+    unready: int
     age: float
     stale: bool
 
@@ -111,7 +113,9 @@ def _sample(observation: StageObservation, *, metric: Metric, stale_after: float
         else:
             values.append(value)
             ages.append(max(0.0, observation.at - pod.measured_at))
-    return _Sample(metric=metric, values=tuple(values), silent=silent, age=max(ages, default=0.0), stale=stale)
+    unready = sum(not pod.ready for pod in observation.pods)
+    age = max(ages, default=0.0)
+    return _Sample(metric=metric, values=tuple(values), silent=silent, unready=unready, age=age, stale=stale)
 
 
 def _value(pod: PodLoad, kind: MetricType) -> float | None:
@@ -129,10 +133,10 @@ def _need(sample: _Sample, *, observation: StageObservation, settings: Autoscali
         if total > supply * target * limit + ROUNDING:
             replicas = max(current, _ceil(total / target) + stuck)
     else:
-        supply = len(sample.values) + sample.silent
+        absent = sample.silent + max(0, sample.unready - stuck)
         limit = 1 - settings.behavior.scale_down.tolerance_percent / 100
-        filled = total + sample.silent * target
-        if filled < supply * target * limit - ROUNDING:
+        filled = total + absent * target
+        if filled < (len(sample.values) + absent) * target * limit - ROUNDING:
             replicas = min(current, _ceil(filled / target))
     if replicas != current:
         reason = ScalingReason.LOAD_ABOVE_TARGET if replicas > current else ScalingReason.LOAD_BELOW_TARGET

@@ -1,11 +1,12 @@
 """The decision for one stage by itself. Rules in the order in which they apply; a later one has the last word.
 
 1. Need: what the load asks for (``need``). Unknown load holds the stage, and is never read as zero.
-2. Service level: a latency that the stage is to blame for adds one replica each time the stabilisation window has
-   passed, and keeps the stage from shrinking while it is close to the limit.
+2. Service level: a violated latency that the stage is to blame for adds one replica, once the stage has been settled
+   for a stabilisation window: no pods pending, no panic, nothing added for a latency.
 3. Stabilisation windows. In panic, growing does not wait for its window.
-4. Safety of shrinking: none after a panic until its window has passed, none during a rollout, a drain, or while pods
-   are pending.
+4. Safety of shrinking: none after a panic until its window has passed, none during a rollout, a drain, while pods are
+   pending, or while a latency that the stage is to blame for is close to its limit; none to as few replicas as have
+   violated one lately.
 5. Step policies of ``behavior``.
 6. What the pool can place (``capacity``): pods that found no node for too long are given up.
 7. ``minReplicas`` and ``maxReplicas``, whatever the other rules say.
@@ -21,10 +22,13 @@ from epd_operator.plan.scaling.capacity import with_cap
 from epd_operator.plan.scaling.latency import Pressure
 from epd_operator.plan.scaling.model import Decision, ScalingReason, StageObservation
 from epd_operator.plan.scaling.need import Need, assess
-from epd_operator.plan.scaling.state import StageState, with_change, with_pods, with_recommendation
+from epd_operator.plan.scaling.state import LatencyFloor, StageState, with_change, with_pods, with_recommendation
 
 SHORTEST_SLO_STEP_SECONDS = 60
 """Latencies are means over a while: the effect of a step must show before the next."""
+
+LATENCY_MEMORY_WINDOWS = 6
+"""How many stabilisation windows a stage is not shrunk again to replicas that violated a latency."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,7 @@ class Proposal:
         highest: most that it may have, the pool's room included.
         reason: the rule that had the last word so far.
         message: the same with numbers.
+        pressure: what latencies ask of it.
     """
 
     observation: StageObservation
@@ -50,6 +55,7 @@ class Proposal:
     highest: int
     reason: ScalingReason
     message: str
+    pressure: Pressure | None = None
 
     @property
     def current(self) -> int:
@@ -76,9 +82,11 @@ def propose(
     need = assess(observation, settings=settings, stale_after=scaling.stale_after_seconds, stuck=state.stuck(at))
     if need.panic:
         state = replace(state, panicked_at=at)
-    proposal = _unlimited(state, need, observation=observation, settings=settings)
+    if need.panic or _pending(state, observation):
+        state = replace(state, unsettled_at=at)
+    proposal = _unlimited(state, need, observation=observation, settings=settings, pressure=pressure)
     if need.known:
-        state, proposal = _press(state, proposal, pressure)
+        state, proposal = _press(state, proposal)
         state, proposal = _stabilise(state, proposal)
         proposal = _limit_speed(state, _keep_safe(state, proposal))
     return state, _bound(proposal)
@@ -102,7 +110,14 @@ def conclude(state: StageState, proposal: Proposal) -> tuple[StageState, Decisio
     )
 
 
-def _unlimited(state: StageState, need: Need, *, observation: StageObservation, settings: Autoscaling) -> Proposal:
+def _unlimited(
+    state: StageState,
+    need: Need,
+    *,
+    observation: StageObservation,
+    settings: Autoscaling,
+    pressure: Pressure | None,
+) -> Proposal:
     cap = state.cap.replicas if state.cap and observation.at < state.cap.until else settings.max_replicas
     reason = ScalingReason.PANIC if need.panic and need.replicas > observation.replicas else need.reason
     return Proposal(
@@ -114,23 +129,27 @@ def _unlimited(state: StageState, need: Need, *, observation: StageObservation, 
         highest=max(settings.min_replicas, min(cap, settings.max_replicas)),
         reason=reason,
         message=need.message,
+        pressure=pressure,
     )
 
 
-def _press(state: StageState, proposal: Proposal, pressure: Pressure | None) -> tuple[StageState, Proposal]:
-    """Let a latency raise the stage by one, or keep it from shrinking."""
+def _press(state: StageState, proposal: Proposal) -> tuple[StageState, Proposal]:
+    """Let a violated latency raise a settled stage by one, and learn what the stage needs.
+
+    What is violated while the load asks for more, or more is starting, says nothing about the present number.
+    """
     current, at, behavior = proposal.current, proposal.observation.at, proposal.settings.behavior
-    if pressure is None or proposal.desired > current:
+    pressure = proposal.pressure
+    if pressure is None or not pressure.violated:
+        return state, proposal
+    if proposal.desired > current or _pending(state, proposal.observation):
         return state, proposal
     wait = max(up_window(behavior), down_window(behavior), SHORTEST_SLO_STEP_SECONDS)
-    due = state.slo_step_at is None or at - state.slo_step_at >= wait
-    if pressure.violated and due and not _pending(state, proposal.observation):
-        raised = proposal.changed(current + 1, ScalingReason.SLO_VIOLATED, f"{pressure.message}: one more")
-        return replace(state, slo_step_at=at), raised
-    reason = ScalingReason.SLO_VIOLATED if pressure.violated else ScalingReason.SLO_AT_RISK
-    if pressure.violated or proposal.desired < current:
-        return state, proposal.changed(current, reason, f"{pressure.message}: not shrinking")
-    return state, proposal
+    until = at + LATENCY_MEMORY_WINDOWS * wait
+    if at - state.unsettled_at < wait:
+        return state, proposal
+    state = replace(state, unsettled_at=at, latency_floor=LatencyFloor(replicas=current + 1, until=until))
+    return state, proposal.changed(current + 1, ScalingReason.SLO_VIOLATED, f"{pressure.message}: one more")
 
 
 def _stabilise(state: StageState, proposal: Proposal) -> tuple[StageState, Proposal]:
@@ -171,6 +190,19 @@ def _keep_safe(state: StageState, proposal: Proposal) -> Proposal:
     if pending := _pending(state, observation):
         words = f"{current} until {pending} pending pods are ready or given up"
         return proposal.changed(current, ScalingReason.PODS_PENDING, words)
+    return _keep_latency(state, proposal)
+
+
+def _keep_latency(state: StageState, proposal: Proposal) -> Proposal:
+    """Hold a stage that would become too slow if it shrank."""
+    observation, current = proposal.observation, proposal.current
+    if proposal.pressure is not None:
+        reason = ScalingReason.SLO_VIOLATED if proposal.pressure.violated else ScalingReason.SLO_AT_RISK
+        return proposal.changed(current, reason, f"{proposal.pressure.message}: not shrinking")
+    floor = state.latency_floor
+    if floor is not None and observation.at < floor.until and proposal.desired < floor.replicas:
+        words = f"fewer than {floor.replicas} violated the service level lately"
+        return proposal.changed(min(current, floor.replicas), ScalingReason.SLO_AT_RISK, words)
     return proposal
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.autoscaling import Behavior
@@ -63,6 +64,19 @@ class Cap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LatencyFloor:
+    """Replicas that a stage needs for its latency, learnt from a violation.
+
+    Attributes:
+        replicas: one more than violated it.
+        until: how long the stage is not shrunk below that.
+    """
+
+    replicas: int
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class StageState:
     """Memory of one stage. A new one is safe: it lets the stage grow at once and shrink after a full window.
 
@@ -70,19 +84,21 @@ class StageState:
         recommendations: what the load asked for, within the longest stabilisation window.
         events: changes within the longest period of a policy.
         panicked_at: when the load was last beyond the panic threshold.
-        slo_step_at: when a latency last raised the stage.
+        unsettled_at: when pods were last pending, the stage in panic, or raised for a latency.
         ready_pods: pods that were ready at the last decision.
         unready_pods: pods that were not.
         cap: limit of the pool; None where none is known.
+        latency_floor: what the last violated latency taught; None where there was none.
     """
 
     recommendations: tuple[Recommendation, ...] = ()
     events: tuple[ScaleEvent, ...] = ()
     panicked_at: float | None = None
-    slo_step_at: float | None = None
+    unsettled_at: float = -math.inf
     ready_pods: frozenset[str] = frozenset()
     unready_pods: tuple[UnreadyPod, ...] = ()
     cap: Cap | None = None
+    latency_floor: LatencyFloor | None = None
 
     def stuck(self, at: float) -> int:
         """Pods that are no supply to wait for."""
