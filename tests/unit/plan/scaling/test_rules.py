@@ -207,6 +207,14 @@ def test_a_disabled_direction_stays(direction: str) -> None:
     assert (decision.desired, decision.reason) == (4, ScalingReason.POLICY_LIMITED)
 
 
+def test_after_a_rollout_a_whole_window_passes_before_shrinking() -> None:
+    rollout = [even(10, 5, at=15.0 * n, rolling_out=True) for n in range(40)]
+    after = [even(10, 5, at=600 + 15.0 * n) for n in range(20)]
+    decisions = play([*rollout, *after])
+    assert [d.desired for d in decisions] == [5] * 59 + [1]
+    assert decisions[39].reason in (ScalingReason.ROLLING_OUT, ScalingReason.STABILIZING)
+
+
 # Rule 6: panic
 
 
