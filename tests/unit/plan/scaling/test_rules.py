@@ -144,6 +144,7 @@ def test_metrics_that_come_back_after_a_blind_time_do_not_shrink_the_stage_at_on
 
 def test_starting_pods_are_supply_when_growing() -> None:
     assert first(seen([20, 20], starting=2)).desired == 4
+    assert first(seen([21, 21], starting=2)).desired == 4
     assert first(seen([25, 25], starting=2)).desired == 5
 
 
