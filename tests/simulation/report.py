@@ -109,7 +109,7 @@ def _head() -> Iterator[str]:
         "its last request is done; no request is lost."
     )
     yield (
-        f"- **band**: `encodersPerPD` of {BAND.min_percent} to {BAND.max_percent} per cent. **SLO**: mean time to the "
+        f"- **band**: `encodersPerPd` of {BAND.min_percent} to {BAND.max_percent} per cent. **SLO**: mean time to the "
         f"first token of {LEVEL.time_to_first_token_milliseconds} ms. Everything else has its default."
     )
     yield f"- Means over {len(SEEDS)} seeds of the traffic; peaks are the highest of any."
@@ -145,7 +145,7 @@ def _verdict(rows: dict[tuple[str, str], Row]) -> Iterator[str]:
     yield (
         "Never worse than HPA on one figure without being better on the other. Differences up to "
         f"{100 * TOLERANCE:g} % of HPA's figure count as none, and up to {100 * LATE_TOLERANCE:g} percentage points of "
-        "late requests. Here the rule is applied to the means; unit tests apply it to the first seed, without a band. A "
+        "late requests. Here the rule is applied to the means; unit tests apply it to the first seed, without band. A "
         "band is a wish of the user and may cost GPUs where the load would not ask for them."
     )
     yield ""

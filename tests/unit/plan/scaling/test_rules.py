@@ -144,6 +144,7 @@ def test_metrics_that_come_back_after_a_blind_time_do_not_shrink_the_stage_at_on
 
 def test_starting_pods_are_supply_when_growing() -> None:
     assert first(seen([20, 20], starting=2)).desired == 4
+    assert first(seen([21, 21], starting=2)).desired == 4
     assert first(seen([25, 25], starting=2)).desired == 5
 
 
@@ -205,6 +206,14 @@ def test_a_disabled_direction_stays(direction: str) -> None:
     load = 100 if direction == "scaleUp" else 1
     decision = first(even(load, 4), settings(behavior=Behavior.model_validate(rules)))
     assert (decision.desired, decision.reason) == (4, ScalingReason.POLICY_LIMITED)
+
+
+def test_after_a_rollout_a_whole_window_passes_before_shrinking() -> None:
+    rollout = [even(10, 5, at=15.0 * n, rolling_out=True) for n in range(40)]
+    after = [even(10, 5, at=600 + 15.0 * n) for n in range(20)]
+    decisions = play([*rollout, *after])
+    assert [d.desired for d in decisions] == [5] * 59 + [1]
+    assert decisions[39].reason in (ScalingReason.ROLLING_OUT, ScalingReason.STABILIZING)
 
 
 # Rule 6: panic

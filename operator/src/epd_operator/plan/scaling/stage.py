@@ -3,7 +3,8 @@
 1. Need: what the load asks for (``need``). Unknown load holds the stage, and is never read as zero.
 2. Service level: a violated latency that the stage is to blame for adds one replica, once the stage has been settled
    for a stabilisation window: no pods pending, no panic, nothing added for a latency.
-3. Stabilisation windows. In panic, growing does not wait for its window.
+3. Stabilisation windows. In panic, growing does not wait for its window. The window of shrinking begins again when a
+   rollout is over.
 4. Safety of shrinking: none after a panic until its window has passed, none during a rollout, a drain, while pods are
    pending, or while a latency that the stage is to blame for is close to its limit; none to as few replicas as have
    violated one lately.
@@ -142,12 +143,10 @@ def _press(state: StageState, proposal: Proposal) -> tuple[StageState, Proposal]
     pressure = proposal.pressure
     if pressure is None or not pressure.violated:
         return state, proposal
-    if proposal.desired > current or _pending(state, proposal.observation):
-        return state, proposal
     wait = max(up_window(behavior), down_window(behavior), SHORTEST_SLO_STEP_SECONDS)
-    until = at + LATENCY_MEMORY_WINDOWS * wait
-    if at - state.unsettled_at < wait:
+    if proposal.desired > current or at - state.unsettled_at < wait:
         return state, proposal
+    until = at + LATENCY_MEMORY_WINDOWS * wait
     state = replace(state, unsettled_at=at, latency_floor=LatencyFloor(replicas=current + 1, until=until))
     return state, proposal.changed(current + 1, ScalingReason.SLO_VIOLATED, f"{pressure.message}: one more")
 
@@ -165,6 +164,8 @@ def _stabilise(state: StageState, proposal: Proposal) -> tuple[StageState, Propo
         behavior=behavior,
         panic=proposal.need.panic,
     )
+    if proposal.observation.rolling_out and wanted < current:
+        state = with_recommendation(state, at=at, replicas=current, current=current, window=max(up, down))
     if desired == wanted:
         return state, proposal
     direction, seconds = ("less", down) if wanted < desired else ("more", up)
