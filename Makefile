@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds check-generated lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds scaling-report check-generated lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,12 +57,16 @@ format: $(VENV)/.installed ## Put the code in form
 crds: $(VENV)/.installed ## Regenerate crds/ and the API reference from the models
 	$(BIN)/python -m epd_operator.api.compiler
 
-check-generated: crds
-	@git diff --exit-code --stat -- crds docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
+scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
+	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report
+
+check-generated: crds scaling-report
+	@git diff --exit-code --stat -- crds docs/api-reference.md docs/scaling-report.md || { echo "generated files were not current: commit them"; exit 1; }
 
 lock: $(VENV)/.installed ## Resolve all dependencies again and write the lock files
 	$(COMPILE) operator/requirements.in -o operator/requirements.lock
 	$(COMPILE) tests/requirements.in -o tests/requirements.lock
+	$(COMPILE) e2e/aiperf.in -o e2e/aiperf.lock
 	$(COMPILE) tests/uv.in -o tests/uv.lock
 	$(COMPILE) --override worker_images/overrides.txt --excludes worker_images/excludes.txt worker_images/requirements.in -o worker_images/requirements.lock
 

@@ -305,6 +305,8 @@ SCALING = [
         {"pd.autoscaling": {"maxReplicas": 2, "metrics": [REQUESTS, REQUESTS]}}),
     Bad("a ratio band upside down", "spec.scaling.encodersPerPd.minPercent", "minPercent is larger than maxPercent",
         {"scaling.encodersPerPd": {"minPercent": 200, "maxPercent": 50}}),
+    Bad("a latency of nothing", "spec.slo.timeToFirstTokenMilliseconds", "greater than or equal to 1",
+        {"slo": {"timeToFirstTokenMilliseconds": 0}}),
 ]  # fmt: skip
 
 BAD_OBJECTS = [*STAGES, *POOLS, *CONTAINERS, *PODS, *SCALING, *REST]

@@ -118,6 +118,7 @@ def _conditions(
         else Problem(Reason.NO_READY_PODS, f"stage {silent.plan.name} has no ready pod")
     )
     settled = Problem(Reason.SETTLED, "nothing is left to do")
+    unhindered = Problem(Reason.SETTLED, "nothing is in the way that does not heal by itself")
 
     def condition(kind: ConditionType, problem: Problem, *, holds: bool) -> Condition:
         return _condition(kind, problem, holds=holds, observation=observation, now=now)
@@ -130,7 +131,7 @@ def _conditions(
         ),
         condition(ConditionType.AVAILABLE, available, holds=silent is None),
         condition(ConditionType.RECONCILING, unready or settled, holds=unready is not None and stalled is None),
-        condition(ConditionType.STALLED, stalled or settled, holds=stalled is not None),
+        condition(ConditionType.STALLED, stalled or unhindered, holds=stalled is not None),
     ]
 
 

@@ -17,11 +17,13 @@ from epd_operator.plan.identity import Identity, StageName
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.replicas import is_internal, settings_of
 from epd_operator.plan.scaling.decision import decide_all
+from epd_operator.plan.scaling.latency import Latency
 from epd_operator.plan.scaling.model import Decision, PodLoad
 from epd_operator.plan.scaling.observed import stage_observations
 from epd_operator.plan.scaling.state import StageState
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.scrape.latency import MeanLatency
 from epd_operator.scrape.scraper import Scraper
 from epd_operator.scrape.signals import SignalStore
 from epd_operator.scrape.targets import readiness_of, targets_of
@@ -33,6 +35,16 @@ CONCURRENT_ROUNDS = 16
 
 Announce = Callable[[Identity, Decision], Awaitable[None]]
 """Tells users of a changed number of replicas; must not raise."""
+
+
+def latency_of(measured: MeanLatency | None) -> Latency | None:
+    """Latencies as decisions take them, in seconds; None where nothing was measured."""
+    if measured is None:
+        return None
+    return Latency(
+        time_to_first_token=measured.first_token.milliseconds / 1000 if measured.first_token else None,
+        inter_token_latency=measured.inter_token.milliseconds / 1000 if measured.inter_token else None,
+    )
 
 
 @dataclass(kw_only=True)
@@ -139,7 +151,14 @@ class Scaler:
             spec, observation=subject.observation, loads=loads, at=self._clock(), now=self._now()
         )
         settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage))}
-        subject.states, decisions = decide_all(subject.states, observations, settings, spec.scaling)
+        subject.states, decisions = decide_all(
+            subject.states,
+            observations,
+            settings,
+            spec.scaling,
+            latency=latency_of(self._signals.latency(key)),
+            service_level=spec.slo,
+        )
         changed = []
         for decision in decisions:
             self._metrics.show(key, decision)

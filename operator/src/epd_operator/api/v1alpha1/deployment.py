@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from epd_operator.api.markers import Int, ListMap, ListSet
-from epd_operator.api.v1alpha1.autoscaling import Scaling
+from epd_operator.api.v1alpha1.autoscaling import Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.base import (
     ApiModel,
     ExtendedResource,
@@ -175,6 +175,7 @@ class EPDDeploymentSpec(ApiModel):
     transfer: Transfer = Field(default_factory=Transfer, description="How embeddings travel.")
     drain: Drain = Field(default_factory=Drain, description="How pods leave.")
     scaling: Scaling = Field(default_factory=Scaling, description="What all scaled stages share.")
+    slo: ServiceLevel | None = Field(default=None, description="Latencies to keep by scaling.")
     pod_template: PodTemplate | None = Field(default=None, description="Shape of all pods.")
 
     rules = SPEC_RULES

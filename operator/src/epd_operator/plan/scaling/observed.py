@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
@@ -66,19 +67,10 @@ def _observe(
 
 
 def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodLoad:
-    """The load of a pod with its present readiness, which the measurement may have missed."""
+    """The load of a pod with its present state, which the measurement may have missed."""
     name = str(pod["metadata"]["name"])
-    load = loads.get(name)
-    ready = is_ready(pod)
-    if load is None:
-        return PodLoad(name=name, ready=ready)
-    return PodLoad(
-        name=name,
-        ready=ready,
-        requests=load.requests,
-        kv_cache_percent=load.kv_cache_percent,
-        measured_at=load.measured_at,
-    )
+    load = loads.get(name) or PodLoad(name=name, ready=False)
+    return replace(load, ready=is_ready(pod), scheduled=bool((pod.get("spec") or {}).get("nodeName")))
 
 
 def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | None:
