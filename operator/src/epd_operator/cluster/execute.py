@@ -21,14 +21,16 @@ SEED_MANAGER = "epd-operator-seed"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What could not be written, by child.
+    """What was written and what could not be, by child.
 
     Attributes:
+        written: what was written, each in words such as ``Deployment tiny-pd``.
         taken: who else has an object of that name.
         refused: the API server's answer.
         fault: a failure among them that may pass soon.
     """
 
+    written: tuple[str, ...] = ()
     taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     fault: ClusterError | None = None
@@ -40,12 +42,14 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     Raises:
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
+    written: list[str] = []
     taken: dict[ChildKey, Holder] = {}
     refused: dict[ChildKey, ClusterError] = {}
     for first in plan.seeds:
         if await _stranger(cluster, child=first) is None:
             # Under a manager of its own: the field stays when the child is applied without it, until others take it.
             await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
+            written.append(f"replicas of {_words(ChildKey.of(first))}")
     for child in plan.apply:
         key = ChildKey.of(child)
         stranger = None if key in observation.children else await _stranger(cluster, child=child)
@@ -56,22 +60,37 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             await _apply(cluster, child=child, ours=key in observation.children)
         except (RefusedError, FaultError) as error:
             refused[key] = error
+        else:
+            written.append(_words(key))
     for key in plan.delete:
-        metadata = observation.children[key]["metadata"]
-        if metadata.get("deletionTimestamp"):
-            continue
-        kind = kind_named(key.kind)
         try:
-            await cluster.delete(kind, namespace=metadata["namespace"], name=key.name, uid=metadata["uid"])
+            if await _delete(cluster, key, observation=observation):
+                written.append(f"deletion of {_words(key)}")
         except (RefusedError, FaultError) as error:
             refused[key] = error
     for scale in plan.scale_statuses:
         await cluster.apply(kind_named(scale["kind"]), body=scale, field_manager=STATUS_MANAGER, subresource="status")
+        written.append(f"status of {_words(ChildKey.of(scale))}")
     return Outcome(
+        written=tuple(written),
         taken=taken,
         refused={key: error.message for key, error in refused.items()},
         fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
     )
+
+
+def _words(key: ChildKey) -> str:
+    return f"{key.kind} {key.name}"
+
+
+async def _delete(cluster: Cluster, key: ChildKey, *, observation: Observation) -> bool:
+    """Delete a child; false if it is leaving already."""
+    metadata = observation.children[key]["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return False
+    kind = kind_named(key.kind)
+    await cluster.delete(kind, namespace=metadata["namespace"], name=key.name, uid=metadata["uid"])
+    return True
 
 
 async def _apply(cluster: Cluster, *, child: dict[str, Any], ours: bool) -> None:

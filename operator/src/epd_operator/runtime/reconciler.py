@@ -33,12 +33,12 @@ class Result:
 
     Attributes:
         outcome: one word for metrics.
-        writes: number of objects written or deleted, status included.
+        written: what was written or deleted, status included, each in words.
         again_after: seconds until the next pass, where no event will announce the change that is waited for.
     """
 
     outcome: str
-    writes: int = 0
+    written: tuple[str, ...] = ()
     again_after: float | None = None
 
 
@@ -92,22 +92,22 @@ class Reconciler:
             plan = make_plan(spec, observation=observation)
         except ValueError as error:
             status = status_of_invalid(_explain(error), observation=observation, now=now)
-            written = await write_status(self._cluster, observation=observation, status=status)
-            return Result(outcome="invalid", writes=int(written))
+            changed = await write_status(self._cluster, observation=observation, status=status)
+            return Result(outcome="invalid", written=("status",) if changed else ())
         if self._scaling is not None:
             self._scaling.watch(key, spec=spec, observation=observation)
         outcome = await execute(self._cluster, plan=plan, observation=observation)
         observation = replace(observation, taken=outcome.taken, refused=outcome.refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)
-        written = await write_status(self._cluster, observation=observation, status=status)
+        changed = await write_status(self._cluster, observation=observation, status=status)
         if outcome.fault is not None:
             raise outcome.fault
-        writes = len(plan.apply) + len(plan.delete) - len(outcome.taken) - len(outcome.refused) + int(written)
+        written = (*outcome.written, "status") if changed else outcome.written
         if any(holder.leaving for holder in outcome.taken.values()):
-            return Result(outcome="waiting", writes=writes, again_after=RETRY_REMOVAL_SECONDS)
+            return Result(outcome="waiting", written=written, again_after=RETRY_REMOVAL_SECONDS)
         if outcome.taken or outcome.refused:
-            return Result(outcome="refused", writes=writes, again_after=RETRY_REFUSED_SECONDS)
-        return Result(outcome="changed" if writes else "settled", writes=writes)
+            return Result(outcome="refused", written=written, again_after=RETRY_REFUSED_SECONDS)
+        return Result(outcome="changed" if written else "settled", written=written)
 
 
 def _explain(error: ValueError) -> str:

@@ -59,9 +59,9 @@ class Workers:
         else:
             outcome = result.outcome
             self._queue.done(key, again_after=result.again_after)
-            self._metrics.writes.inc(result.writes)
-            if result.writes:
-                logger.info("%s/%s: %d writes", key.namespace, key.name, result.writes, extra=extra)
+            self._metrics.writes.inc(len(result.written))
+            if result.written:
+                logger.info("%s/%s: wrote %s", key.namespace, key.name, ", ".join(result.written), extra=extra)
         finally:
             self._metrics.reconcile_seconds.labels(outcome=outcome).observe(self._clock() - started)
 
