@@ -42,14 +42,9 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     Raises:
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
-    written: list[str] = []
+    written = await _seed_scales(cluster, plan=plan)
     taken: dict[ChildKey, Holder] = {}
     refused: dict[ChildKey, ClusterError] = {}
-    for first in plan.seeds:
-        if await _stranger(cluster, child=first) is None:
-            # Under a manager of its own: the field stays when the child is applied without it, until others take it.
-            await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
-            written.append(f"replicas of {_words(ChildKey.of(first))}")
     for child in plan.apply:
         key = ChildKey.of(child)
         stranger = None if key in observation.children else await _stranger(cluster, child=child)
@@ -77,6 +72,16 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         refused={key: error.message for key, error in refused.items()},
         fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
     )
+
+
+async def _seed_scales(cluster: Cluster, *, plan: Plan) -> list[str]:
+    written = []
+    for first in plan.seeds:
+        if await _stranger(cluster, child=first) is None:
+            # Under a manager of its own: the field stays when the child is applied without it, until others take it.
+            await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
+            written.append(f"replicas of {_words(ChildKey.of(first))}")
+    return written
 
 
 def _words(key: ChildKey) -> str:
