@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
@@ -16,7 +17,9 @@ from epd_operator.plan.scaling.model import Decision, PodLoad, ScalingReason
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.scaler import Scaler
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.scrape.latency import LatencyTotals, Totals
 from epd_operator.scrape.readings import Readings
+from epd_operator.scrape.stages import StageTotals
 from epd_operator.scrape.targets import Target
 from support.specs import spec
 
@@ -31,6 +34,8 @@ class Pods:
 
     def __init__(self) -> None:
         self.requests: dict[str, float] = {}
+        self.latencies: dict[str, LatencyTotals] = {}
+        self.stages: dict[str, StageTotals] = {}
         self.asked: list[str] = []
         self.before_answer = lambda: None
 
@@ -41,7 +46,7 @@ class Pods:
             target.pod: PodLoad(name=target.pod, ready=True, requests=self.requests.get(target.pod), measured_at=0.0)
             for target in targets
         }
-        return Readings(loads=loads)
+        return Readings(loads=loads, latencies=dict(self.latencies), stages=dict(self.stages))
 
 
 class World:
@@ -176,3 +181,51 @@ async def test_a_round_uses_what_the_last_pass_saw_even_if_it_came_meanwhile() -
     world.pods.before_answer = lambda: world.scaler.watch(KEY, spec=scaled(), observation=observed("a", replicas=2))
     await world.scaler.round(KEY)
     assert world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER].current == 2
+
+
+def live_stages(*stages: StageName) -> Observation:
+    """One ready pod of each stage, named after it."""
+    base = observed()
+    deployment = base.children[ChildKey("Deployment", "qwen-encoder")]
+    pods = tuple(
+        {
+            "metadata": {"name": stage.value, "labels": {COMPONENT_LABEL: stage.value}},
+            "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for stage in stages
+    )
+    children = {ChildKey("Deployment", f"qwen-{stage}"): deployment for stage in stages}
+    return replace(base, children=children, pods=pods)
+
+
+@pytest.mark.parametrize(
+    ("encode", "queue", "grown"),
+    [(0.9, 0.2, StageName.ENCODER), (0.2, 0.9, StageName.PD), (None, None, StageName.PD)],
+)
+async def test_a_slow_first_token_grows_the_stage_whose_pods_report_most_of_the_time(encode, queue, grown) -> None:
+    """Ten requests in the interval, all with images; the load of both stages is on target."""
+
+    def totals(seconds: float | None, count: float) -> Totals | None:
+        return None if seconds is None else Totals(seconds=seconds * count, count=count)
+
+    world = World()
+    both = spec(
+        encoder={"pool": "rtx", "autoscaling": SCALED},
+        pd={"pool": "gb200", "autoscaling": SCALED},
+        slo={"timeToFirstTokenMilliseconds": 1000},
+    )
+    world.scaler.watch(KEY, spec=both, observation=live_stages(StageName.FRONTEND, StageName.ENCODER, StageName.PD))
+    world.pods.requests = {"frontend": 8.0, "encoder": 4.0, "pd": 4.0}
+    for count in (100.0, 110.0):
+        world.pods.latencies = {"frontend": LatencyTotals(measured_at=0.0, first_token=totals(1.2, count))}
+        world.pods.stages = {
+            "encoder": StageTotals(encode=totals(encode, count)),
+            "pd": StageTotals(queue=totals(queue, count), prefill=totals(queue and 0.05, count)),
+        }
+        await world.scaler.round(KEY)
+        world.clock += 15
+    decisions = world.scaler.decisions(KEY, identity=IDENTITY)
+    desired = {stage: decision.desired for stage, decision in decisions.items()}
+    assert desired == {StageName.ENCODER: 1, StageName.PD: 1} | {grown: 2}
+    assert decisions[grown].reason is ScalingReason.SLO_VIOLATED
+    assert "1200 ms, allowed 1000 ms" in decisions[grown].message

@@ -31,6 +31,12 @@ def test_without_traffic_there_is_no_mean():
     assert latency.inter_token is None
 
 
+def test_part_of_a_request_is_no_traffic():
+    latency = mean_latency({"a": totals(0, 0)}, {"a": totals(1e15, 1e-300)})
+    assert latency is not None
+    assert latency.first_token is None
+
+
 def test_counters_that_fell_belong_to_a_new_process_and_count_from_zero():
     latency = mean_latency({"a": totals(100, 100)}, {"a": totals(4, 2)})
     assert latency is not None

@@ -23,9 +23,10 @@ from epd_operator.plan.scaling.observed import stage_observations
 from epd_operator.plan.scaling.state import StageState
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
-from epd_operator.scrape.latency import MeanLatency
+from epd_operator.scrape.latency import Mean, MeanLatency
 from epd_operator.scrape.scraper import Scraper
 from epd_operator.scrape.signals import SignalStore
+from epd_operator.scrape.stages import StageTimes, encode_share
 from epd_operator.scrape.targets import readiness_of, targets_of
 
 logger = logging.getLogger(__name__)
@@ -37,14 +38,22 @@ Announce = Callable[[Identity, Decision], Awaitable[None]]
 """Tells users of a changed number of replicas; must not raise."""
 
 
-def latency_of(measured: MeanLatency | None) -> Latency | None:
+def latency_of(measured: MeanLatency | None, times: StageTimes) -> Latency | None:
     """Latencies as decisions take them, in seconds; None where nothing was measured."""
     if measured is None:
         return None
     return Latency(
-        time_to_first_token=measured.first_token.milliseconds / 1000 if measured.first_token else None,
-        inter_token_latency=measured.inter_token.milliseconds / 1000 if measured.inter_token else None,
+        time_to_first_token=_seconds(measured.first_token),
+        inter_token_latency=_seconds(measured.inter_token),
+        encode=_seconds(encode_share(times, measured)),
+        pd_queue=_seconds(times.queue),
+        prefill=_seconds(times.prefill),
+        decode=_seconds(times.decode),
     )
+
+
+def _seconds(mean: Mean | None) -> float | None:
+    return mean.milliseconds / 1000 if mean else None
 
 
 @dataclass(kw_only=True)
@@ -87,6 +96,14 @@ class Scaler:
         if subject is None or subject.observation.identity != identity:
             return {}
         return dict(subject.published)
+
+    def loads(self, key: Key) -> Mapping[str, float]:
+        """Requests of each pod, as last measured; pods that could not be read are left out."""
+        subject = self._subjects.get(key)
+        if subject is None:
+            return {}
+        known = self._signals.loads(key, pods=readiness_of(subject.observation.pods))
+        return {load.name: load.requests for load in known if load.requests is not None}
 
     def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
         """Take over what a pass saw; objects without a stage to scale are forgotten."""
@@ -156,7 +173,7 @@ class Scaler:
             observations,
             settings,
             spec.scaling,
-            latency=latency_of(self._signals.latency(key)),
+            latency=latency_of(self._signals.latency(key), self._signals.stage_times(key)),
             service_level=spec.slo,
         )
         changed = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -60,12 +60,13 @@ def mean_latency(earlier: Mapping[str, LatencyTotals], later: Mapping[str, Laten
         return None
     return MeanLatency(
         measured_at=min(after.measured_at for _, after in pairs),
-        first_token=_mean([_growth(before.first_token, after.first_token) for before, after in pairs]),
-        inter_token=_mean([_growth(before.inter_token, after.inter_token) for before, after in pairs]),
+        first_token=mean(growth(before.first_token, after.first_token) for before, after in pairs),
+        inter_token=mean(growth(before.inter_token, after.inter_token) for before, after in pairs),
     )
 
 
-def _growth(before: Totals | None, after: Totals | None) -> Totals:
+def growth(before: Totals | None, after: Totals | None) -> Totals:
+    """What a histogram gained between two readings; nothing where one of them is missing."""
     if before is None or after is None:
         return Totals()
     if after.count < before.count or after.seconds < before.seconds:
@@ -74,8 +75,10 @@ def _growth(before: Totals | None, after: Totals | None) -> Totals:
     return Totals(seconds=after.seconds - before.seconds, count=after.count - before.count)
 
 
-def _mean(growths: list[Totals]) -> Mean | None:
-    count = sum(growth.count for growth in growths)
-    if count <= 0:
+def mean(gains: Iterable[Totals]) -> Mean | None:
+    """The mean of all values that were gained; None where there was not even one, which a count below 1 is not."""
+    known = tuple(gains)
+    count = sum(gain.count for gain in known)
+    if count < 1:
         return None
-    return Mean(milliseconds=1000 * sum(growth.seconds for growth in growths) / count, count=count)
+    return Mean(milliseconds=1000 * sum(gain.seconds for gain in known) / count, count=count)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from epd_operator.plan.identity import StageName
 from epd_operator.scrape.latency import LatencyTotals, Totals
 from epd_operator.scrape.samples import Finder, Samples
+from epd_operator.scrape.stages import StageTotals
 
 _ACTIVE = "dynamo_frontend_active_requests"
 _SERVED = "dynamo_frontend_requests_total"
@@ -18,10 +19,21 @@ PICKUP_QUEUE = "dynamo_work_handler_queue_depth"
 _RUNNING = "vllm:num_requests_running"
 _WAITING = "vllm:num_requests_waiting"
 _KV_CACHE = "vllm:kv_cache_usage_perc"
+_DURATION = "dynamo_component_request_duration_seconds"
+_QUEUE = "vllm:request_queue_time_seconds"
+_PREFILL = "vllm:request_prefill_time_seconds"
+_DECODE = "vllm:request_decode_time_seconds"
 
-_HISTOGRAMS = [f"{name}_{part}" for name in (_TTFT, _ITL) for part in ("sum", "count")]
-FRONTEND_METRICS = (_ACTIVE, _SERVED, _FRONTEND_MARK, *_HISTOGRAMS)
-ENGINE_METRICS = (_IN_FLIGHT, PICKUP_QUEUE, _RUNNING, _WAITING, _KV_CACHE)
+
+def _parts(*histograms: str) -> list[str]:
+    return [f"{name}_{part}" for name in histograms for part in ("sum", "count")]
+
+
+FRONTEND_METRICS = (_ACTIVE, _SERVED, _FRONTEND_MARK, *_parts(_TTFT, _ITL))
+ENGINE_METRICS = (
+    *(_IN_FLIGHT, PICKUP_QUEUE, _RUNNING, _WAITING, _KV_CACHE),
+    *_parts(_DURATION, _QUEUE, _PREFILL, _DECODE),
+)
 
 _FRONTEND_FINDER = Finder(FRONTEND_METRICS)
 _ENGINE_FINDER = Finder(ENGINE_METRICS)
@@ -35,11 +47,13 @@ class PageReading:
         requests: requests that the pod works on or has waiting.
         kv_cache_percent: use of the KV cache, 0 to 100.
         latency: a frontend's totals.
+        stages: an encoder's or engine's totals.
     """
 
     requests: float | None = None
     kv_cache_percent: float | None = None
     latency: LatencyTotals | None = None
+    stages: StageTotals | None = None
 
 
 def read_page(page: bytes, *, stage: StageName, at: float) -> PageReading:
@@ -53,20 +67,20 @@ def read_samples(samples: Samples, *, stage: StageName, at: float) -> PageReadin
     if stage is StageName.FRONTEND:
         return _read_frontend(samples, at=at)
     if stage is StageName.ENCODER:
-        return PageReading(requests=_in_process(samples, dynamo_component="encode"))
+        return PageReading(requests=_in_process(samples, dynamo_component="encode"), stages=_encoder_totals(samples))
     kv_cache_percent = _kv_cache_percent(samples)
     in_engine = _in_engine(samples)
+    stages = _engine_totals(samples)
     if stage is StageName.PD:
         # Dynamo's own count holds requests that wait for their images at an encoder: those are the encoders' load,
         # and PD workers added for them would stand idle (seen: 18 in flight at an idle engine, 17 at the encoder).
-        return PageReading(requests=in_engine, kv_cache_percent=kv_cache_percent)
+        return PageReading(requests=in_engine, kv_cache_percent=kv_cache_percent, stages=stages)
     # Here everything happens in the pod, so requests on their way to the engine are its load, too. Both count the
     # same requests at different depths; the engine's gauges lag behind.
     in_process = _in_process(samples)
     missing = in_engine is None or in_process is None
-    return PageReading(
-        requests=None if missing else max(in_engine or 0.0, in_process or 0.0), kv_cache_percent=kv_cache_percent
-    )
+    requests = None if missing else max(in_engine or 0.0, in_process or 0.0)
+    return PageReading(requests=requests, kv_cache_percent=kv_cache_percent, stages=stages)
 
 
 def _read_frontend(samples: Samples, *, at: float) -> PageReading:
@@ -84,8 +98,19 @@ def _read_frontend(samples: Samples, *, at: float) -> PageReading:
     )
 
 
-def _histogram(samples: Samples, name: str) -> Totals | None:
-    seconds, count = samples.total(f"{name}_sum"), samples.total(f"{name}_count")
+def _encoder_totals(samples: Samples) -> StageTotals | None:
+    encode = _histogram(samples, _DURATION, dynamo_component="encode", dynamo_endpoint="generate")
+    return None if encode is None else StageTotals(encode=encode)
+
+
+def _engine_totals(samples: Samples) -> StageTotals | None:
+    queue, prefill, decode = (_histogram(samples, name) for name in (_QUEUE, _PREFILL, _DECODE))
+    totals = StageTotals(queue=queue, prefill=prefill, decode=decode)
+    return None if totals == StageTotals() else totals
+
+
+def _histogram(samples: Samples, name: str, **labels: str) -> Totals | None:
+    seconds, count = samples.total(f"{name}_sum", **labels), samples.total(f"{name}_count", **labels)
     return None if seconds is None or count is None else Totals(seconds=seconds, count=count)
 
 

@@ -9,6 +9,7 @@ from epd_operator.plan.scaling.model import PodLoad
 from epd_operator.scrape.latency import LatencyTotals
 from epd_operator.scrape.outcome import Outcome
 from epd_operator.scrape.page import PageReading
+from epd_operator.scrape.stages import StageTotals
 from epd_operator.scrape.targets import Target
 
 
@@ -35,10 +36,12 @@ class Readings:
     Attributes:
         loads: one for every pod that was asked for; without values where its page could not be read.
         latencies: totals of the frontends that could be read.
+        stages: totals of the encoders and engines that could be read.
     """
 
     loads: Mapping[str, PodLoad] = field(default_factory=dict)
     latencies: Mapping[str, LatencyTotals] = field(default_factory=dict)
+    stages: Mapping[str, StageTotals] = field(default_factory=dict)
 
     @classmethod
     def of(cls, targets: Sequence[Target], *, pages: Mapping[str, Page]) -> Readings:
@@ -55,4 +58,5 @@ class Readings:
                 measured_at=page.measured_at,
             )
         latencies = {pod: page.reading.latency for pod, page in pages.items() if page.reading.latency is not None}
-        return cls(loads=loads, latencies=latencies)
+        stages = {pod: page.reading.stages for pod, page in pages.items() if page.reading.stages is not None}
+        return cls(loads=loads, latencies=latencies, stages=stages)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from epd_operator.plan.scaling.model import PodLoad
 from epd_operator.scrape.latency import LatencyTotals, MeanLatency, mean_latency
 from epd_operator.scrape.readings import Readings
+from epd_operator.scrape.stages import StageTimes, StageTotals, stage_times
 
 MAX_DEPLOYMENTS = 10_000
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,8 @@ class _Signals:
     loads: Mapping[str, PodLoad] = field(default_factory=dict)
     totals: Mapping[str, LatencyTotals] = field(default_factory=dict)
     latency: MeanLatency | None = None
+    stage_totals: Mapping[str, StageTotals] = field(default_factory=dict)
+    stage_times: StageTimes = field(default_factory=StageTimes)
 
 
 class SignalStore(Generic[K]):
@@ -42,11 +46,12 @@ class SignalStore(Generic[K]):
             for pod, load in readings.loads.items()
             if load.requests is not None or pod in last.loads
         }
-        totals = {**last.totals, **readings.latencies}
         self._signals[key] = _Signals(
             loads=loads,
-            totals={pod: value for pod, value in totals.items() if pod in readings.loads},
+            totals=_kept({**last.totals, **readings.latencies}, pods=readings.loads),
             latency=mean_latency(last.totals, readings.latencies),
+            stage_totals=_kept({**last.stage_totals, **readings.stages}, pods=readings.loads),
+            stage_times=stage_times(last.stage_totals, readings.stages),
         )
         while len(self._signals) > self._max_deployments:
             # The order of a dict is that of insertion, and every round inserts anew.
@@ -67,9 +72,17 @@ class SignalStore(Generic[K]):
         """Latencies between the last two rounds; None where no frontend was read in both."""
         return self._signals.get(key, _Signals()).latency
 
+    def stage_times(self, key: K) -> StageTimes:
+        """Times in the stages between the last two rounds; of a pod that was not read, the next time spans the gap."""
+        return self._signals.get(key, _Signals()).stage_times
+
     def forget(self, key: K) -> None:
         """Drop everything about a deployment; one that is unknown is fine."""
         self._signals.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._signals)
+
+
+def _kept(totals: Mapping[str, V], *, pods: Container[str]) -> dict[str, V]:
+    return {pod: value for pod, value in totals.items() if pod in pods}

@@ -34,6 +34,11 @@ def test_a_slow_first_token_is_blamed_on_pd_otherwise() -> None:
     assert blamed(Latency(time_to_first_token=1.5)) == {P: True}
 
 
+def test_where_no_request_ended_pd_has_what_the_encoders_leave_of_the_time_to_the_first_token() -> None:
+    assert blamed(Latency(time_to_first_token=1.5, encode=0.2)) == {P: True}
+    assert blamed(Latency(time_to_first_token=1.5, encode=1.3)) == {E: True}
+
+
 def test_slow_tokens_are_blamed_on_pd() -> None:
     assert blamed(Latency(inter_token_latency=0.06, encode=9.0)) == {P: True}
 

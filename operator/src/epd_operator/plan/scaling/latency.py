@@ -14,12 +14,15 @@ AT_RISK_PERCENT = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Means over the requests of the last minutes, in seconds; None where nothing was measured.
+    """Means since the last decision, in seconds; None where nothing was measured.
+
+    Shares are means over all requests, those without images included. They are measured at other places than the time
+    to the first token, and engines tell theirs when a request ends, so they need not add up to it.
 
     Attributes:
         time_to_first_token: from the request to its first token.
         inter_token_latency: between two tokens.
-        encoder_queue: share of the time to the first token spent waiting for an encoder.
+        encoder_queue: share of the time to the first token waiting for an encoder; None where ``encode`` has it.
         encode: share spent in the encoder.
         pd_queue: share spent waiting for a PD worker.
         prefill: share spent in prefill.
@@ -49,7 +52,8 @@ def pressures(
     """The stages that are to blame for latencies beyond, or close to, the service level.
 
     The time to the first token is blamed on the encoders when they and their queue take the largest share, otherwise
-    on PD; the time between tokens always on PD. Where a stage does both, it is to blame.
+    on PD; the time between tokens always on PD. Where a stage does both, it is to blame. If PD's share is unknown (no
+    request ended meanwhile), it is what the encoders leave of the time to the first token.
     """
     if latency is None or level is None:
         return {}
@@ -70,6 +74,8 @@ def pressures(
 
 def _is_encoders(latency: Latency) -> bool:
     encoders = (latency.encoder_queue or 0.0) + (latency.encode or 0.0)
+    if latency.pd_queue is None and latency.prefill is None:
+        return encoders > (latency.time_to_first_token or 0.0) - encoders
     return encoders > (latency.pd_queue or 0.0) + (latency.prefill or 0.0)
 
 
