@@ -14,6 +14,7 @@ import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeployment
 from epd_operator.api.v1alpha1.resource import GROUP, PLURAL, VERSION
+from epd_operator.api.v1alpha1.scale import SCALE_PLURAL
 from support.apiserver import ApiServer
 from support.bad_objects import A, C, D, deployment
 from support.client import Answer
@@ -32,11 +33,10 @@ def stored(api_server: ApiServer, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_server_takes_the_crds_without_a_warning(crd_answers: list[Answer]) -> None:
-    assert [answer.status for answer in crd_answers] == [201, 201]
-    assert [answer.warnings for answer in crd_answers] == [(), ()]
+    assert [(answer.status, answer.warnings) for answer in crd_answers] == [(201, ())] * 3
 
 
-@pytest.mark.parametrize("name", [f"{PLURAL}.{GROUP}", "dynamoworkermetadatas.nvidia.com"])
+@pytest.mark.parametrize("name", [f"{PLURAL}.{GROUP}", f"{SCALE_PLURAL}.{GROUP}", "dynamoworkermetadatas.nvidia.com"])
 def test_the_server_finds_no_fault_with_names_or_schema(api_server: ApiServer, name: str) -> None:
     crd = api_server.client.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}").body
     conditions = {condition["type"]: condition["status"] for condition in crd["status"]["conditions"]}

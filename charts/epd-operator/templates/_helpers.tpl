@@ -41,9 +41,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
   verbs: [get, list, watch, create, patch, delete]
+# patch: the deletion cost of pods, so that the least busy ones go when a stage shrinks.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch]
 # May hand out this one role, without having its rights.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import ClusterError, FaultError, InvalidError, RefusedError
-from epd_operator.cluster.kinds import EPD_DEPLOYMENT, kind_named
+from epd_operator.cluster.errors import (
+    ClusterError,
+    ConflictError,
+    FaultError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+)
+from epd_operator.cluster.kinds import EPD_DEPLOYMENT, POD, kind_named
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.status import says_the_same
@@ -16,6 +24,7 @@ from epd_operator.plan.status import says_the_same
 CHILD_MANAGER = "epd-operator"
 STATUS_MANAGER = "epd-operator-status"
 SEED_MANAGER = "epd-operator-seed"
+VICTIM_MANAGER = "epd-operator-victims"
 """Names of field managers are part of the API: a change would orphan fields that were applied before."""
 
 
@@ -43,6 +52,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
     written = await _seed_scales(cluster, plan=plan)
+    written += await _choose_victims(cluster, plan=plan)
     taken: dict[ChildKey, Holder] = {}
     refused: dict[ChildKey, ClusterError] = {}
     for child in plan.apply:
@@ -81,6 +91,16 @@ async def _seed_scales(cluster: Cluster, *, plan: Plan) -> list[str]:
             # Under a manager of its own: the field stays when the child is applied without it, until others take it.
             await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
             written.append(f"replicas of {_words(ChildKey.of(first))}")
+    return written
+
+
+async def _choose_victims(cluster: Cluster, *, plan: Plan) -> list[str]:
+    """Write deletion costs. A pod that has gone meanwhile, or may not be written, is no reason not to shrink."""
+    written = []
+    for pod in plan.deletion_costs:
+        with contextlib.suppress(ConflictError, NotFoundError, RefusedError):
+            await cluster.apply(POD, body=pod, field_manager=VICTIM_MANAGER)
+            written.append(f"deletion cost of {_words(ChildKey.of(pod))}")
     return written
 
 

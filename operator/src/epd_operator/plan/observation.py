@@ -51,6 +51,7 @@ class Observation:
         taken: children that cannot be applied since an object of that name belongs to somebody else.
         refused: children that the API server refused, with its words.
         decisions: the last scaling decisions of stages that the operator scales.
+        loads: requests of each of their pods, as last measured.
     """
 
     identity: Identity
@@ -61,6 +62,7 @@ class Observation:
     taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     decisions: Mapping[StageName, Decision] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
 
     def pods_of(self, stage: str) -> list[KubernetesObject]:
         """Pods of one stage, by name."""

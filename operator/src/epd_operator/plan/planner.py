@@ -18,6 +18,7 @@ from epd_operator.plan.order import startable
 from epd_operator.plan.replicas import is_external, replicas_of, settings_of
 from epd_operator.plan.stages.model import StagePlan
 from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.victims import deletion_costs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Plan:
         apply: children that are missing or differ, in order.
         delete: children of ours that should not exist.
         seeds: first contents of scale objects that do not exist yet, to be applied before them.
+        deletion_costs: pods of stages that shrink, with what says which of them should go, to be applied first.
         scale_statuses: statuses of scale objects that differ from what was observed.
     """
 
@@ -38,6 +40,7 @@ class Plan:
     apply: tuple[dict[str, Any], ...]
     delete: tuple[ChildKey, ...]
     seeds: tuple[dict[str, Any], ...] = ()
+    deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
 
 
@@ -69,6 +72,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
             for stage in stages
             if stage.name in scales and ChildKey.of(scales[stage.name]) not in observation.children
         ),
+        deletion_costs=tuple(pod for stage in stages for pod in deletion_costs(stage, observation=observation)),
         scale_statuses=tuple(_scale_statuses(scales, observation=observation)),
     )
 

@@ -53,6 +53,9 @@ class ScalingPort(Protocol):
     def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageName, Decision]:
         """The last decisions."""
 
+    def loads(self, key: Key) -> Mapping[str, float]:
+        """Requests of each pod, as last measured."""
+
     def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
         """What a pass saw."""
 
@@ -85,7 +88,7 @@ class Reconciler:
         observation = await observe(self._cluster, primary=primary)
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
-            observation = replace(observation, decisions=decisions)
+            observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
