@@ -17,6 +17,8 @@ from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
 from epd_operator.plan.identity import Identity
 from epd_operator.plan.stages.topology import plan_stages
 from epd_operator.runtime.metrics import Metrics
+from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.scrape.metrics import ScrapeMetrics
 from support.specs import spec as parsed_spec
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -229,7 +231,10 @@ def test_the_ports_table_has_every_port_that_the_pods_declare() -> None:
 
 def test_the_metrics_table_is_what_the_operator_exports() -> None:
     documented = {name.partition("{")[0] for name in table_names("Metrics of the operator")}
-    exported = {family.name for family in Metrics().registry.collect() if family.name != "epd_operator_build"}
+    metrics = Metrics()
+    ScalingMetrics(metrics.registry)
+    ScrapeMetrics(metrics.registry)
+    exported = {family.name for family in metrics.registry.collect() if family.name != "epd_operator_build"}
     assert {name.removesuffix("_total") for name in documented} == exported
 
 
