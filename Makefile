@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds scaling-report check-generated lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench scaling-report check-generated lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,11 @@ format: $(VENV)/.installed ## Put the code in form
 
 crds: $(VENV)/.installed ## Regenerate crds/ and the API reference from the models
 	$(BIN)/python -m epd_operator.api.compiler
+
+bench: $(VENV)/.installed ## Speed and cost of the operator at 1, 100 and 1000 objects
+	@$(LOCAL) packages --no-images >/dev/null
+	@$(LOCAL) build controlplane >/dev/null
+	@PYTHONPATH=tests:operator/src:e2e/src $(BIN)/python -m benchmark.reconcile
 
 scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
 	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report

@@ -1,0 +1,1 @@
+"""Benchmarks: figures for people, never a verdict."""
