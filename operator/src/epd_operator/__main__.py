@@ -6,9 +6,31 @@ import argparse
 import logging
 import random
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from epd_operator import __version__
 from epd_operator.runtime.assembly import Options, run
+
+
+def server_url(text: str) -> str:
+    """The address of a server, or nothing.
+
+    Raises:
+        ArgumentTypeError: it is none that the operator can ask.
+    """
+    if not text:
+        return ""
+    if "@" in text:
+        # Not repeated: it goes to the log.
+        raise argparse.ArgumentTypeError("credentials do not belong into the address: whoever sees the pod reads them")
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like http://prometheus.monitoring:9090 or https://host/path")
+    return text
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -26,6 +48,13 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--metrics-port", type=int, default=8080, help="port of /metrics (default: 8080)")
     parser.add_argument("--health-port", type=int, default=8081, help="port of /healthz (default: 8081)")
     parser.add_argument("--log-level", choices=["DEBUG", "INFO", "WARNING"], default="INFO")
+    parser.add_argument(
+        "--prometheus-url",
+        type=server_url,
+        default="",
+        metavar="URL",
+        help="Prometheus server for objects with scaling.metricsSource Prometheus (default: none)",
+    )
     given = parser.parse_args(arguments)
     return Options(
         namespaces=tuple(given.namespace),
@@ -33,6 +62,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metrics_port=given.metrics_port,
         health_port=given.health_port,
         log_level=given.log_level,
+        prometheus_url=given.prometheus_url,
     )
 
 

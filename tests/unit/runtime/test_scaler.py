@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.autoscaling import MetricsSource
 from epd_operator.plan.identity import COMPONENT_LABEL, Identity, StageName
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.scaling.model import Decision, PodLoad, ScalingReason
@@ -19,6 +20,7 @@ from epd_operator.runtime.scaler import Scaler
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.scrape.latency import LatencyTotals, Totals
 from epd_operator.scrape.readings import Readings
+from epd_operator.scrape.sources import NO_PROMETHEUS
 from epd_operator.scrape.stages import StageTotals
 from epd_operator.scrape.targets import Target
 from support.specs import spec
@@ -37,10 +39,16 @@ class Pods:
         self.latencies: dict[str, LatencyTotals] = {}
         self.stages: dict[str, StageTotals] = {}
         self.asked: list[str] = []
+        self.asked_at: tuple[MetricsSource, str] | None = None
+        self.obstacles: dict[MetricsSource, str] = {}
         self.before_answer = lambda: None
 
-    async def scrape(self, targets: Sequence[Target]) -> Readings:
+    def obstacle(self, source: MetricsSource) -> str | None:
+        return self.obstacles.get(source)
+
+    async def read(self, source: MetricsSource, targets: Sequence[Target], *, namespace: str) -> Readings:
         self.asked = [target.pod for target in targets]
+        self.asked_at = (source, namespace)
         self.before_answer()
         loads = {
             target.pod: PodLoad(name=target.pod, ready=True, requests=self.requests.get(target.pod), measured_at=0.0)
@@ -57,7 +65,7 @@ class World:
         self.told: list[Decision] = []
         self.registry = CollectorRegistry()
         self.scaler = Scaler(
-            scraper=self.pods,  # type: ignore[arg-type]
+            sources=self.pods,  # type: ignore[arg-type]
             wake=self.woken.append,
             announce=self._announce,
             metrics=ScalingMetrics(self.registry),
@@ -134,6 +142,31 @@ async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zer
     assert world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER].reason is ScalingReason.METRICS_MISSING
     value = world.series()["epd_operator_scaling_signal_value"]
     assert value != value  # NaN
+
+
+@pytest.mark.parametrize("source", MetricsSource)
+async def test_metrics_are_read_from_the_source_that_the_object_asks_for(source) -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(scaling={"metricsSource": source}), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.pods.asked_at == (source, "serving")
+    assert world.desired() == 3
+
+
+async def test_a_source_that_cannot_be_read_holds_the_number_at_once_and_says_the_way_out() -> None:
+    world = World()
+    world.pods.obstacles = {MetricsSource.PROMETHEUS: NO_PROMETHEUS}
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    world.scaler.watch(KEY, spec=scaled(scaling={"metricsSource": "Prometheus"}), observation=observed("a", replicas=3))
+    world.pods.requests = {}
+    await world.scaler.round(KEY)
+    decision = world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER]
+    assert (decision.desired, decision.reason) == (3, ScalingReason.METRICS_MISSING)
+    assert "--prometheus-url" in decision.message
+    assert "chart value prometheusUrl" in decision.message
 
 
 async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.runtime.workers import Workers, resync
 from epd_operator.runtime.workqueue import WorkQueue
 from epd_operator.scrape.metrics import ScrapeMetrics
-from epd_operator.scrape.scraper import open_scraper
+from epd_operator.scrape.sources import open_sources
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +40,14 @@ STUCK_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Command-line options; an empty tuple of namespaces means all."""
+    """Command-line options; an empty tuple of namespaces means all, an empty address no Prometheus server."""
 
     namespaces: tuple[str, ...] = ()
     workers: int = 4
     metrics_port: int = 8080
     health_port: int = 8081
     log_level: str = "INFO"
+    prometheus_url: str = ""
 
 
 def run(options: Options, *, jitter: Callable[[], float]) -> None:
@@ -68,10 +70,15 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
     _register_probe(registry, queue=queue)
     async with (
         connect(on_request=metrics.observe_request) as cluster,
-        open_scraper(clock=clock, observe=ScrapeMetrics(metrics.registry).observe_page) as scraper,
+        open_sources(
+            prometheus_url=options.prometheus_url,
+            clock=clock,
+            wall_clock=time.time,
+            observe=ScrapeMetrics(metrics.registry).observe_page,
+        ) as sources,
     ):
         scaler = Scaler(
-            scraper=scraper,
+            sources=sources,
             wake=queue.add,
             announce=partial(_announce, cluster),
             metrics=ScalingMetrics(metrics.registry),

@@ -24,8 +24,8 @@ from epd_operator.plan.scaling.state import StageState
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.scrape.latency import Mean, MeanLatency
-from epd_operator.scrape.scraper import Scraper
 from epd_operator.scrape.signals import SignalStore
+from epd_operator.scrape.sources import Sources
 from epd_operator.scrape.stages import StageTimes, encode_share
 from epd_operator.scrape.targets import readiness_of, targets_of
 
@@ -73,14 +73,14 @@ class Scaler:
     def __init__(
         self,
         *,
-        scraper: Scraper,
+        sources: Sources,
         wake: Callable[[Key], None],
         announce: Announce,
         metrics: ScalingMetrics,
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        self._scraper = scraper
+        self._sources = sources
         self._wake = wake
         self._announce = announce
         self._metrics = metrics
@@ -155,7 +155,8 @@ class Scaler:
         if subject is None:
             return
         subject.due = self._clock() + subject.spec.scaling.interval_seconds
-        readings = await self._scraper.scrape(targets_of(subject.observation.pods))
+        source, targets = subject.spec.scaling.metrics_source, targets_of(subject.observation.pods)
+        readings = await self._sources.read(source, targets, namespace=key.namespace)
         if self._subjects.get(key) is not subject:
             return
         self._signals.record(key, readings)
@@ -165,7 +166,12 @@ class Scaler:
     async def _decide(self, key: Key, subject: _Subject, *, loads: Mapping[str, PodLoad]) -> None:
         spec = subject.spec
         observations = stage_observations(
-            spec, observation=subject.observation, loads=loads, at=self._clock(), now=self._now()
+            spec,
+            observation=subject.observation,
+            loads=loads,
+            at=self._clock(),
+            now=self._now(),
+            obstacle=self._sources.obstacle(spec.scaling.metrics_source),
         )
         settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage))}
         subject.states, decisions = decide_all(

@@ -163,8 +163,21 @@ class RatioBand(ApiModel):
     )
 
 
+class MetricsSource(StrEnum):
+    """Where metrics are read."""
+
+    PODS = "Pods"
+    PROMETHEUS = "Prometheus"
+
+
 class Scaling(ApiModel):
     """What all scaled stages of a deployment share."""
+
+    metrics_source: MetricsSource = Field(
+        default=MetricsSource.PODS,
+        description="Pods: the operator reads each pod's own page. Prometheus: it asks the server that it was started "
+        "with (--prometheus-url, chart value prometheusUrl), for clusters where it may not reach the pods.",
+    )
 
     gpu_budget: Annotated[Int, Field(ge=1, le=100000)] | None = Field(
         default=None, description="GPUs that all stages together may use; unset means no limit."

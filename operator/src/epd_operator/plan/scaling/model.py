@@ -42,6 +42,7 @@ class StageObservation:
         rolling_out: pods of an earlier template exist.
         draining: pods that are leaving.
         gpus_per_replica: GPUs of each pod; 0 for frontends.
+        obstacle: why metrics cannot be read at all, with the way out; None where they can.
     """
 
     stage: StageName
@@ -52,6 +53,7 @@ class StageObservation:
     rolling_out: bool = False
     draining: int = 0
     gpus_per_replica: int = 1
+    obstacle: str | None = None
 
 
 class ScalingReason(StrEnum):

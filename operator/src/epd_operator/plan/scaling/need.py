@@ -80,6 +80,13 @@ def assess(observation: StageObservation, *, settings: Autoscaling, stale_after:
         stale_after: age from which on a sample does not count, in seconds.
         stuck: pods that are no supply to wait for.
     """
+    if observation.obstacle is not None:
+        return Need(
+            replicas=observation.replicas,
+            known=False,
+            reason=ScalingReason.METRICS_MISSING,
+            message=f"{observation.obstacle}: holding {observation.replicas}",
+        )
     if not any(pod.ready for pod in observation.pods):
         return Need(
             replicas=observation.replicas,

@@ -15,7 +15,13 @@ from epd_operator.plan.scaling.model import PodLoad, StageObservation
 
 
 def stage_observations(
-    spec: EPDDeploymentSpec, *, observation: Observation, loads: Mapping[str, PodLoad], at: float, now: datetime
+    spec: EPDDeploymentSpec,
+    *,
+    observation: Observation,
+    loads: Mapping[str, PodLoad],
+    at: float,
+    now: datetime,
+    obstacle: str | None = None,
 ) -> list[StageObservation]:
     """All stages that exist, at this moment.
 
@@ -25,6 +31,7 @@ def stage_observations(
         loads: measured loads by pod; a pod that is missing here has not been measured yet.
         at: the moment, on the clock of the measurements.
         now: the same moment as a date, to compare with the objects' times.
+        obstacle: why metrics cannot be read at all.
     """
     found = []
     for stage in StageName:
@@ -34,7 +41,8 @@ def stage_observations(
             and ChildKey("Deployment", observation.identity.child_name(stage)) in observation.children
         ):
             gpus = gpus_of(settings)
-            found.append(_observe(stage, observation=observation, gpus=gpus, loads=loads, at=at, now=now))
+            seen = _observe(stage, observation=observation, gpus=gpus, loads=loads, at=at, now=now)
+            found.append(replace(seen, obstacle=obstacle))
     return found
 
 

@@ -1,0 +1,56 @@
+"""An object that asks for metrics which the operator cannot get: held, and told why, on a real API server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api.test_reconciler import new_world
+from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT
+from epd_operator.plan.identity import Identity
+from epd_operator.plan.scaling.model import Decision
+from epd_operator.runtime.keys import Key
+from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.runtime.scaler import Scaler
+from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.scrape.sources import open_sources
+from support.apiserver import ApiServer
+from support.specs import raw_spec
+
+SCALED = {"maxReplicas": 8, "metrics": [{"type": "Requests", "targetPerReplica": 4}]}
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def _tell_nobody(_identity: Identity, _decision: Decision) -> None:
+    return
+
+
+async def test_status_names_the_missing_setting_of_the_operator_and_the_stage_keeps_its_number(
+    api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        new_world(api_server, monkeypatch) as world,
+        open_sources(prometheus_url="", clock=lambda: 0.0, wall_clock=lambda: 0.0) as sources,
+    ):
+        scaler = Scaler(
+            sources=sources,
+            wake=lambda _: None,
+            announce=_tell_nobody,
+            metrics=ScalingMetrics(CollectorRegistry()),
+            clock=lambda: 0.0,
+            now=lambda: NOW,
+        )
+        reconciler, key = Reconciler(world.cluster, scaling=scaler), Key(world.namespace, "qwen")
+        worker = {"pool": "gb200", "replicas": 2, "autoscaling": SCALED}
+        world.create(raw_spec("Aggregated", worker=worker, scaling={"metricsSource": "Prometheus"}))
+        await reconciler.reconcile(key)
+        await reconciler.reconcile(key)
+        await scaler.round(key)
+        await reconciler.reconcile(key)
+        status = (await world.find(EPD_DEPLOYMENT, "qwen"))["status"]
+        (scaling,) = [stage["scaling"] for stage in status["stages"] if "scaling" in stage]
+        assert (scaling["current"], scaling["desired"], scaling["reason"]) == (2, 2, "MetricsMissing")
+        assert "--prometheus-url (chart value prometheusUrl)" in scaling["message"]
+        assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 2
