@@ -176,7 +176,8 @@ def main() -> None:
             f = measure(count, folder=Path(folder))
         print(
             f"| {f.objects} | {f.creation:.1f} s | {f.writes:.1f} | {f.requests:.1f} | {f.cpu:.1f} s"
-            f" | {f.memory:.0f} MiB | {1000 * f.change_median:.0f} ({1000 * f.change_worst:.0f}) ms | {f.quiet_writes:.0f} |",
+            f" | {f.memory:.0f} MiB | {1000 * f.change_median:.0f} ({1000 * f.change_worst:.0f}) ms"
+            f" | {f.quiet_writes:.0f} |",
             flush=True,
         )
 
