@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from epd_operator import __version__
-from epd_operator.runtime.assembly import Options, run
+from epd_operator.assembly import Options, run
 
 
 def server_url(text: str) -> str:

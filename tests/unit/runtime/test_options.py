@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from epd_operator.__main__ import parse
-from epd_operator.runtime.assembly import Options
+from epd_operator.assembly import Options
 
 CHART = Path(__file__).parents[3] / "charts" / "epd-operator"
 GOOD_URLS = ["http://prometheus.monitoring:9090", "https://metrics.example/prometheus/", "http://[fd00::1]:9090"]
