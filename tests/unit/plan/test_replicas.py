@@ -70,6 +70,14 @@ def test_an_external_autoscaler_gets_a_scale_object_that_begins_with_the_replica
     assert [first["spec"] for first in plan.seeds] == [{"replicas": 3}]
 
 
+def test_a_stage_that_is_handed_to_an_external_autoscaler_keeps_what_it_has() -> None:
+    world = World(IDENTITY)
+    world.apply(make_plan(scaled(INTERNAL), observation=with_decision(world.observation(), decided(5))))
+    plan = make_plan(scaled({"mode": "External", "maxReplicas": 9}), observation=world.observation())
+    assert encoders(plan) == 5
+    assert [first["spec"] for first in plan.seeds] == [{"replicas": 5}]
+
+
 def test_the_operator_never_plans_the_replicas_of_a_scale_object() -> None:
     plan = make_plan(scaled({"mode": "External", "maxReplicas": 9}), observation=World(IDENTITY).observation())
     assert "spec" not in next(child for child in plan.children if ChildKey.of(child) == SCALE)

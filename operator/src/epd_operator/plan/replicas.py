@@ -38,7 +38,8 @@ def is_internal(spec: EPDDeploymentSpec, stage: StageName) -> bool:
 def replicas_of(settings: Stage, *, stage: StageName, observation: Observation) -> int:
     """Replicas that the stage's Deployment should have.
 
-    Without a decision (the operator has just started) a stage keeps what it has: a restart must not scale.
+    Without a decision or a scale object a stage keeps what it has: neither a restart of the operator nor a change of
+    the mode may scale.
     """
     autoscaling = settings.autoscaling
     if autoscaling is None:
@@ -48,7 +49,9 @@ def replicas_of(settings: Stage, *, stage: StageName, observation: Observation) 
         wanted = observation.children.get(ChildKey(SCALE_KIND, name), {}).get("spec", {}).get("replicas")
     else:
         decision = observation.decisions.get(stage)
-        wanted = decision.desired if decision is not None else _present(observation, name)
+        wanted = decision.desired if decision is not None else None
+    if wanted is None:
+        wanted = _present(observation, name)
     return _clamp(settings.replicas if wanted is None else int(wanted), autoscaling)
 
 
