@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.test_reconciler import new_world
 from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT
 from epd_operator.plan.identity import Identity
 from epd_operator.plan.scaling.model import Decision
@@ -17,6 +16,7 @@ from epd_operator.runtime.scaler import Scaler
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.scrape.sources import open_sources
 from support.apiserver import ApiServer
+from support.operated import new_world
 from support.specs import raw_spec
 
 SCALED = {"maxReplicas": 8, "metrics": [{"type": "Requests", "targetPerReplica": 4}]}

@@ -2,119 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import uuid
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.cluster.client import Cluster, connect
 from epd_operator.cluster.errors import FaultError, NotFoundError
 from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
-from epd_operator.plan.identity import Identity, StageName
-from epd_operator.plan.observation import Observation
-from epd_operator.plan.scaling.model import Decision, ScalingReason
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.reconciler import Reconciler
-from support.apiserver import ApiServer
+from support.operated import PRIMARIES, World, moment
 from support.specs import TOPOLOGIES, raw_spec
 
 ROOT = Path(__file__).parents[2]
-PRIMARIES = "/apis/epd.dev/v1alpha1/namespaces/{}/epddeployments"
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
-READS = ("GET", "LIST")
 OF_QWEN = "epd.dev/deployment=qwen"
-
-
-@pytest.fixture(scope="module")
-def controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    with ApiServer(folder=tmp_path_factory.mktemp("controllers"), with_controllers=True) as started:
-        started.install_crds(ROOT / "crds")
-        yield started
-
-
-class World:
-    """One namespace of a real API server, and an operator that makes a pass when told to."""
-
-    def __init__(self, server: ApiServer, *, cluster: Cluster, namespace: str, requests: Counter[str]) -> None:
-        self.server = server
-        self.cluster = cluster
-        self.namespace = namespace
-        self.requests = requests
-
-    def create(self, spec: dict[str, Any], name: str = "qwen") -> dict[str, Any]:
-        body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": name}, "spec": spec}
-        answer = self.server.client.create(PRIMARIES.format(self.namespace), body)
-        assert answer.ok, answer.message
-        return answer.body
-
-    async def run_pass(self, name: str = "qwen") -> list[str]:
-        """One pass; returns the writes as verb and kind."""
-        self.requests.clear()
-        await Reconciler(self.cluster).reconcile(Key(self.namespace, name))
-        return sorted(r for r, n in self.requests.items() for _ in range(n) if not r.startswith(READS))
-
-    async def settle(self, name: str = "qwen") -> None:
-        """Passes until one writes nothing, as events would cause them."""
-        for _ in range(20):
-            if not await self.run_pass(name):
-                return
-        raise AssertionError(f"still writing after 20 passes: {self.requests}")
-
-    async def find(self, kind: Kind, name: str) -> dict[str, Any]:
-        found = await self.cluster.get(kind, namespace=self.namespace, name=name)
-        assert found is not None, f"{kind.kind} {name}"
-        return found
-
-    async def conditions(self, name: str = "qwen") -> dict[str, dict[str, Any]]:
-        found = await self.find(EPD_DEPLOYMENT, name)
-        return {c["type"]: c for c in found["status"]["conditions"]}
-
-    async def report_ready(self, name: str) -> None:
-        """Be the nodes: say that all pods of a Deployment are ready."""
-        live = await self.find(DEPLOYMENT, name)
-        replicas = live["spec"]["replicas"]
-        counts = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
-        status = {"observedGeneration": live["metadata"]["generation"], **dict.fromkeys(counts, replicas)}
-        body = {"apiVersion": "apps/v1", "kind": "Deployment", "status": status}
-        body["metadata"] = {"name": name, "namespace": self.namespace}
-        await self.cluster.apply(DEPLOYMENT, body=body, field_manager="nodes", subresource="status")
-
-
-@asynccontextmanager
-async def new_world(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    namespace = f"test-{uuid.uuid4().hex[:8]}"
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    assert server.client.create("/api/v1/namespaces", body).ok
-    requests: Counter[str] = Counter()
-
-    def count(verb: str, kind: str, _status: int) -> None:
-        requests[f"{verb} {kind}"] += 1
-
-    async with connect(on_request=count) as cluster:
-        yield World(server, cluster=cluster, namespace=namespace, requests=requests)
-
-
-@pytest.fixture
-async def world(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """Without controllers: only the operator and the test write."""
-    async with new_world(api_server, monkeypatch) as made:
-        yield made
-
-
-@pytest.fixture
-async def live_world(controllers: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """With the real controllers of Deployments, ReplicaSets, quotas and garbage."""
-    async with new_world(controllers, monkeypatch) as made:
-        yield made
 
 
 def _with_pods(**template: Any) -> dict[str, Any]:
@@ -332,7 +233,7 @@ async def test_pods_over_a_quota_are_told_with_the_api_servers_words(live_world:
         reason = (await live_world.conditions())["Ready"]["reason"]
         if reason == "PodsRefused":
             break
-        await _moment()
+        await moment()
     assert reason == "PodsRefused"
     assert "exceeded quota" in (await live_world.conditions())["Ready"]["message"]
 
@@ -352,7 +253,7 @@ async def test_all_children_go_with_their_owner_though_no_pass_is_made(live_worl
         ]
         if not left:
             break
-        await _moment()
+        await moment()
     assert left == []
     assert await live_world.run_pass() == []
 
@@ -386,80 +287,3 @@ def _unordered(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unordered(item) for key, item in value.items()}
     return sorted((_unordered(item) for item in value), key=repr) if isinstance(value, list) else value
-
-
-async def _moment() -> None:
-    await asyncio.sleep(0.2)
-
-
-async def test_the_scale_of_a_stage_can_be_driven_by_somebody_else_and_is_not_fought_over(world: World) -> None:
-    external = {"pool": "gb200", "replicas": 3, "autoscaling": {"mode": "External", "maxReplicas": 9}}
-    world.create(raw_spec("Aggregated", worker=external))
-    await world.settle()
-    path = f"/apis/epd.dev/v1alpha1/namespaces/{world.namespace}/epdstagescales/qwen-worker/scale"
-    scale = world.server.client.get(path).body
-    assert scale["spec"]["replicas"] == 3
-    assert "epd.dev/deployment=qwen" in scale["status"]["selector"]
-    scale["spec"]["replicas"] = 5
-    assert world.server.client.request("PUT", path, scale).ok
-    await world.settle()
-    assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 5
-    assert world.server.client.get(path).body["spec"]["replicas"] == 5
-    assert (await world.find(EPD_DEPLOYMENT, "qwen"))["metadata"]["generation"] == 1
-    assert await world.run_pass() == []
-
-
-class Decided:
-    """A scaler that has decided."""
-
-    def __init__(self, desired: int, *, loads: dict[str, float]) -> None:
-        self._desired = desired
-        self._loads = loads
-
-    def decisions(self, _key: Key, *, identity: Identity) -> dict[StageName, Decision]:
-        decision = Decision(
-            stage=StageName.WORKER,
-            current=3,
-            desired=self._desired,
-            reason=ScalingReason.LOAD_BELOW_TARGET,
-            message=f"{identity.name} is idle",
-        )
-        return {StageName.WORKER: decision}
-
-    def loads(self, _key: Key) -> dict[str, float]:
-        return self._loads
-
-    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
-        """Nothing to remember."""
-
-    def forget(self, key: Key) -> None:
-        """Nothing to forget."""
-
-
-async def test_the_operators_own_number_is_kept_out_of_the_spec_and_the_least_busy_pod_goes(live_world: World) -> None:
-    world, key = live_world, Key(live_world.namespace, "qwen")
-    autoscaling = {"maxReplicas": 9, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
-    world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 3, "autoscaling": autoscaling}))
-    await world.settle()
-    workers = "epd.dev/deployment=qwen,app.kubernetes.io/component=worker"
-
-    async def pods() -> set[str]:
-        found = await world.cluster.list(POD, namespace=world.namespace, selector=workers)
-        return {pod["metadata"]["name"] for pod in found if not pod["metadata"].get("deletionTimestamp")}
-
-    for _ in range(300):
-        if len(await pods()) == 3:
-            break
-        await _moment()
-    busy, idle, busier = sorted(await pods())
-    scaler = Decided(2, loads={busy: 4.0, idle: 0.0, busier: 9.0})
-    await Reconciler(world.cluster, scaling=scaler).reconcile(key)
-    for _ in range(300):
-        if len(await pods()) == 2:
-            break
-        await _moment()
-    assert await pods() == {busy, busier}
-    primary = await world.find(EPD_DEPLOYMENT, "qwen")
-    assert primary["metadata"]["generation"] == 1
-    assert primary["spec"]["worker"]["replicas"] == 3
-    assert primary["status"]["stages"][1]["scaling"]["desired"] == 2
