@@ -64,6 +64,10 @@ class Observation:
     decisions: Mapping[StageName, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
 
+    def deployment_of(self, stage: StageName) -> KubernetesObject | None:
+        """A stage's Deployment as it is; None where it does not exist yet."""
+        return self.children.get(ChildKey("Deployment", self.identity.child_name(stage)))
+
     def pods_of(self, stage: str) -> list[KubernetesObject]:
         """Pods of one stage, by name."""
         mine = [pod for pod in self.pods if pod["metadata"].get("labels", {}).get(COMPONENT_LABEL) == stage]

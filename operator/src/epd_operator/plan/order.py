@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epd_operator.plan.identity import StageName
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.observation import Observation
 from epd_operator.plan.stages.model import StagePlan
 
 
@@ -17,8 +17,7 @@ def startable(stages: list[StagePlan], *, observation: Observation) -> list[Stag
 
 
 def _pd_may_exist(observation: Observation) -> bool:
-    identity = observation.identity
-    if ChildKey("Deployment", identity.child_name(StageName.PD)) in observation.children:
+    if observation.deployment_of(StageName.PD) is not None:
         return True
-    encoder = observation.children.get(ChildKey("Deployment", identity.child_name(StageName.ENCODER)), {})
+    encoder = observation.deployment_of(StageName.ENCODER) or {}
     return int(encoder.get("status", {}).get("readyReplicas") or 0) >= 1

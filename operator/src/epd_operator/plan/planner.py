@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from epd_operator.api.v1alpha1.autoscaling import AutoscalingMode
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
 from epd_operator.plan.children.discovery import role_binding, service_account
 from epd_operator.plan.children.endpoint import service
@@ -15,7 +16,7 @@ from epd_operator.plan.difference import matches, with_plan_hash
 from epd_operator.plan.identity import StageName
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.order import startable
-from epd_operator.plan.replicas import is_external, replicas_of, settings_of
+from epd_operator.plan.replicas import mode_of, replicas_of, settings_of
 from epd_operator.plan.stages.model import StagePlan
 from epd_operator.plan.stages.topology import plan_stages
 from epd_operator.plan.victims import deletion_costs
@@ -52,7 +53,11 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
     """
     identity = observation.identity
     stages = [_with_replicas(stage, spec, observation) for stage in plan_stages(spec, identity=identity)]
-    scales = {s.name: stage_scale(identity=identity, stage=s.name) for s in stages if is_external(spec, s.name)}
+    scales = {
+        s.name: stage_scale(identity=identity, stage=s.name)
+        for s in stages
+        if mode_of(spec, s.name) is AutoscalingMode.EXTERNAL
+    }
     wanted = [
         service_account(identity=identity),
         role_binding(identity=identity),
@@ -90,7 +95,7 @@ def _scale_statuses(
     """Statuses that differ; an object that does not exist yet gets its status in the next pass."""
     for stage, scale in scales.items():
         live = observation.children.get(ChildKey.of(scale))
-        deployed = observation.children.get(ChildKey("Deployment", observation.identity.child_name(stage)), {})
+        deployed = observation.deployment_of(stage) or {}
         pods = int((deployed.get("status") or {}).get("replicas") or 0)
         status = scale_status(identity=observation.identity, stage=stage, pods=pods)
         if live is not None and live.get("status") != status:

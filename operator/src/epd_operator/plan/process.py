@@ -6,6 +6,7 @@ Flags and variables are those of ``python -m dynamo.frontend --help`` and ``pyth
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -149,14 +150,19 @@ def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity) -> list[dict
         {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
         for name, path in fields.items()
     ]
-    env += [{"name": name, "value": value} for name, value in fixed.items()]
+    env += literals(fixed)
     if spec.model.token_secret is not None:
         reference = spec.model.token_secret.model_dump(by_alias=True, exclude_none=True, mode="json")
         env.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
     return env
 
 
-def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, slot: int) -> dict[str, str]:
+def literals(values: Mapping[str, str]) -> list[dict[str, object]]:
+    """Environment variables with literal values."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, slot: int) -> list[dict[str, object]]:
     """Environment of one process: its name for discovery and ports of its own."""
     env = {
         "CONTAINER_NAME": container,
@@ -172,7 +178,7 @@ def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, 
     if role is not Role.FRONTEND:
         # Without it /health of a vLLM worker answers 503 for ever.
         env["DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS"] = json.dumps(["generate"])
-    return env
+    return literals(env)
 
 
 def user_environment(*lists: list[EnvVar] | None) -> list[dict[str, object]]:

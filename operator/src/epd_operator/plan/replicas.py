@@ -23,16 +23,15 @@ def gpus_of(settings: Stage) -> int:
     return 1 if isinstance(settings, GpuStage) else 0
 
 
-def is_external(spec: EPDDeploymentSpec, stage: StageName) -> bool:
-    """Whether a scale object decides."""
+def mode_of(spec: EPDDeploymentSpec, stage: StageName) -> AutoscalingMode | None:
+    """Who decides over a stage's replicas; None where they are fixed or the spec lacks the stage."""
     settings = settings_of(spec, stage)
-    return settings is not None and _mode(settings.autoscaling) is AutoscalingMode.EXTERNAL
+    return settings.autoscaling.mode if settings is not None and settings.autoscaling is not None else None
 
 
 def is_internal(spec: EPDDeploymentSpec, stage: StageName) -> bool:
     """Whether the operator decides."""
-    settings = settings_of(spec, stage)
-    return settings is not None and _mode(settings.autoscaling) is AutoscalingMode.INTERNAL
+    return mode_of(spec, stage) is AutoscalingMode.INTERNAL
 
 
 def replicas_of(settings: Stage, *, stage: StageName, observation: Observation) -> int:
@@ -44,25 +43,15 @@ def replicas_of(settings: Stage, *, stage: StageName, observation: Observation) 
     autoscaling = settings.autoscaling
     if autoscaling is None:
         return settings.replicas
-    name = observation.identity.child_name(stage)
     if autoscaling.mode is AutoscalingMode.EXTERNAL:
-        wanted = observation.children.get(ChildKey(SCALE_KIND, name), {}).get("spec", {}).get("replicas")
+        scale = observation.children.get(ChildKey(SCALE_KIND, observation.identity.child_name(stage)), {})
+        wanted = scale.get("spec", {}).get("replicas")
     else:
         decision = observation.decisions.get(stage)
         wanted = decision.desired if decision is not None else None
     if wanted is None:
-        wanted = _present(observation, name)
+        wanted = (observation.deployment_of(stage) or {}).get("spec", {}).get("replicas")
     return _clamp(settings.replicas if wanted is None else int(wanted), autoscaling)
-
-
-def _present(observation: Observation, name: str) -> int | None:
-    live = observation.children.get(ChildKey("Deployment", name), {})
-    replicas: int | None = live.get("spec", {}).get("replicas")
-    return replicas
-
-
-def _mode(autoscaling: Autoscaling | None) -> AutoscalingMode | None:
-    return autoscaling.mode if autoscaling is not None else None
 
 
 def _clamp(replicas: int, autoscaling: Autoscaling) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.stages.model import StagePlan
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -21,7 +21,7 @@ def deletion_costs(stage: StagePlan, *, observation: Observation) -> Iterator[di
 
     Pods that are leaving are left out, and so are pods whose load is not known: they keep the cost 0.
     """
-    live = observation.children.get(ChildKey("Deployment", observation.identity.child_name(stage.name)), {})
+    live = observation.deployment_of(stage.name) or {}
     if int(live.get("spec", {}).get("replicas") or 0) <= stage.replicas:
         return
     for pod in observation.pods_of(stage.name):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.plan.identity import StageName
-from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.pods import is_ready
 from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.scaling.model import PodLoad, StageObservation
@@ -36,28 +36,23 @@ def stage_observations(
     found = []
     for stage in StageName:
         settings = settings_of(spec, stage)
-        if (
-            settings is not None
-            and ChildKey("Deployment", observation.identity.child_name(stage)) in observation.children
-        ):
-            gpus = gpus_of(settings)
-            seen = _observe(stage, observation=observation, gpus=gpus, loads=loads, at=at, now=now)
-            found.append(replace(seen, obstacle=obstacle))
+        live = observation.deployment_of(stage)
+        if settings is not None and live is not None:
+            seen = _observe(stage, live=live, pods=observation.pods_of(stage), loads=loads, at=at, now=now)
+            found.append(replace(seen, gpus_per_replica=gpus_of(settings), obstacle=obstacle))
     return found
 
 
 def _observe(
     stage: StageName,
     *,
-    observation: Observation,
-    gpus: int,
+    live: KubernetesObject,
+    pods: list[KubernetesObject],
     loads: Mapping[str, PodLoad],
     at: float,
     now: datetime,
 ) -> StageObservation:
-    pods = observation.pods_of(stage)
     staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-    live = observation.children.get(ChildKey("Deployment", observation.identity.child_name(stage)), {})
     status = live.get("status") or {}
     replicas = int(live.get("spec", {}).get("replicas") or 0)
     waits = [seconds for pod in staying if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
@@ -70,7 +65,6 @@ def _observe(
         rolling_out=int(status.get("replicas") or 0) > int(status.get("updatedReplicas") or 0)
         or int(status.get("observedGeneration") or 0) < int(live.get("metadata", {}).get("generation") or 0),
         draining=len(pods) - len(staying),
-        gpus_per_replica=gpus,
     )
 
 

@@ -13,6 +13,7 @@ from epd_operator.plan.process import (
     Process,
     Role,
     engine_command,
+    literals,
     pod_environment,
     process_environment,
     user_environment,
@@ -86,12 +87,9 @@ def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
     roles = [(f"encoder-{i}", Role.ENCODER) for i in range(group.encoder.count)] + [(str(Role.PD), Role.PD)]
     processes = []
     for slot, (name, role) in enumerate(roles):
-        env: list[dict[str, object]] = [
-            {"name": key, "value": value}
-            for key, value in process_environment(spec, role=role, container=name, slot=slot).items()
-        ]
+        env = process_environment(spec, role=role, container=name, slot=slot)
         if role is Role.ENCODER:
-            env.append({"name": "DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES", "value": str(to_bytes(group.encoder.memory))})
+            env += literals({"DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES": str(to_bytes(group.encoder.memory))})
         env += user_environment(group.encoder.env if role is Role.ENCODER else group.pd.env)
         command = engine_command(spec, role=role, options=encoder if role is Role.ENCODER else pd)
         processes.append(Process(role=role, container=name, slot=slot, command=command, env=env))

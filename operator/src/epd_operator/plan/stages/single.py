@@ -45,16 +45,12 @@ def single_process_stage(
         else engine_command(spec, role=role, options=options)
     )
     process = Process(role=role, container=MAIN, slot=0, command=command)
-    own: list[dict[str, object]] = [
-        {"name": name, "value": value}
-        for name, value in process_environment(spec, role=role, container=MAIN, slot=0).items()
-    ]
     container = ContainerPlan(
         name=MAIN,
         command=_run_one(spec, process=process),
         env=[
             *pod_environment(spec, identity=identity),
-            *own,
+            *process_environment(spec, role=role, container=MAIN, slot=0),
             *user_environment(spec.runtime.env, settings.env),
         ],
         ports=_ports(process),
