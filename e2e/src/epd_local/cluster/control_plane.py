@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from epd_local.cluster import audit
 from epd_local.cluster.config import ClusterConfig
 from epd_local.cluster.nodes import (
     API_PORT,
     CLUSTER_DOMAIN,
+    CONTROL_PLANE,
     CONTROL_PLANE_IP,
     SERVICE_NETWORK,
 )
@@ -42,6 +44,7 @@ def api_server(config: ClusterConfig) -> list[str]:
         "--kubelet-preferred-address-types=InternalIP",
         f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
         f"--service-account-issuer=https://kubernetes.default.svc.{CLUSTER_DOMAIN}",
+        *audit.flags(policy_file=audit_policy_of(config.state), log=audit_log_of(config.state)),
     ]  # fmt: skip
 
 
@@ -92,3 +95,13 @@ def corefile(state: Path) -> str:
 def kubeconfig_of(state: Path, identity: str) -> Path:
     """Return where the kubeconfig of a component lies."""
     return state / "kubeconfigs" / identity
+
+
+def audit_policy_of(state: Path) -> Path:
+    """Return where the API server finds what to record."""
+    return state / "audit-policy.json"
+
+
+def audit_log_of(state: Path) -> Path:
+    """Return where the API server records what ServiceAccounts ask for."""
+    return state / "logs" / CONTROL_PLANE / "audit.log"

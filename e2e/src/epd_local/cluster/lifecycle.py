@@ -10,8 +10,8 @@ from pathlib import Path
 
 from epd_local.builds import go
 from epd_local.builds.recipes import CLUSTER_BINARIES
-from epd_local.cluster import config as configuration
 from epd_local.cluster import (
+    audit,
     control_plane,
     exposure,
     kubeconfig,
@@ -22,6 +22,7 @@ from epd_local.cluster import (
     processes,
     removal,
 )
+from epd_local.cluster import config as configuration
 from epd_local.cluster.api import ApiClient
 from epd_local.cluster.config import ClusterConfig, Mount
 from epd_local.cluster.images import keep_archives
@@ -128,6 +129,7 @@ def _write_credentials(where: Locations) -> None:
     pki.ensure_authority(where.pki)
     pki.ensure_certificates(pki.control_plane_identities(), folder=where.pki)
     (where.state / "Corefile").write_text(control_plane.corefile(where.state))
+    audit.write_policy(control_plane.audit_policy_of(where.state))
     inside, outside = f"https://127.0.0.1:{API_PORT}", power.API_URL
     for identity, server in (
         ("controller-manager", inside), ("scheduler", inside), ("coredns", inside), ("kube-proxy", outside),
