@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench scaling-report check-generated lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench scaling-report site check-generated lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,8 +54,9 @@ format: $(VENV)/.installed ## Put the code in form
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format -q .
 
-crds: $(VENV)/.installed ## Regenerate crds/ and the API reference from the models
+crds: $(VENV)/.installed ## Regenerate crds/, the chart's copy and the API reference from the models
 	$(BIN)/python -m epd_operator.api.compiler
+	@cp crds/nvidia.com_dynamoworkermetadatas.yaml charts/epd-operator/files/crds/
 
 bench: $(VENV)/.installed ## Speed and cost of the operator at 1, 100 and 1000 objects
 	@$(LOCAL) packages --no-images >/dev/null
@@ -65,8 +66,12 @@ bench: $(VENV)/.installed ## Speed and cost of the operator at 1, 100 and 1000 o
 scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
 	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report
 
+site: $(VENV)/.installed ## The documentation as a site, in .site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs/mkdocs.yml
+	@echo "open .site/index.html"
+
 check-generated: crds
-	@git diff --exit-code --stat -- crds docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
+	@git diff --exit-code --stat -- crds charts/epd-operator/files docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
 
 lock: $(VENV)/.installed ## Resolve all dependencies again and write the lock files
 	$(COMPILE) operator/requirements.in -o operator/requirements.lock
@@ -85,4 +90,4 @@ $(VENV)/.installed: tests/requirements.lock tests/uv.lock
 	@touch $@
 
 clean: ## Remove the tools of this clone; caches outside it stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

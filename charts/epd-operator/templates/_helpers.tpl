@@ -1,17 +1,64 @@
+{{- /* Name of the software, in labels. */ -}}
+{{- define "epd.chartName" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Name of the objects of this release. */ -}}
 {{- define "epd.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains (include "epd.chartName" .) .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" .Release.Name (include "epd.chartName" .) | trunc 50 | trimSuffix "-" }}
+{{- end }}
 {{- end }}
 
 {{- define "epd.selectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "epd.chartName" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Labels of every object. The chart's own win over commonLabels: selectors and Helm rely on them. */ -}}
 {{- define "epd.labels" -}}
-{{ include "epd.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- $own := fromYaml (include "epd.selectorLabels" .) }}
+{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion }}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service }}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- toYaml (merge $own (.Values.commonLabels | default dict)) }}
+{{- end }}
+
+{{- /* Labels of the operator's pods: without the chart's version, which alone is no reason for a restart. */ -}}
+{{- define "epd.podLabels" -}}
+{{- $own := fromYaml (include "epd.selectorLabels" .) }}
+{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion }}
+{{- toYaml (merge $own (.Values.podLabels | default dict) (.Values.commonLabels | default dict)) }}
+{{- end }}
+
+{{- define "epd.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (include "epd.name" .) }}
+{{- end }}
+
+{{- /* ClusterRole that the operator binds for worker pods. */ -}}
+{{- define "epd.workerRole" -}}
+{{ .Values.workerRole.name }}
+{{- end }}
+
+{{- /* Whether a CRD is for this release to write: "true" or "". Takes name, mode and root. */ -}}
+{{- define "epd.ownsCRD" -}}
+{{- if eq .mode "Always" }}true
+{{- else if eq .mode "Auto" }}
+{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name }}
+{{- if not $found }}true
+{{- else }}
+{{- $annotations := $found.metadata.annotations | default dict }}
+{{- $release := get $annotations "meta.helm.sh/release-name" }}
+{{- $namespace := get $annotations "meta.helm.sh/release-namespace" }}
+{{- if and (eq $release .root.Release.Name) (eq $namespace .root.Release.Namespace) }}true{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Mode for a CRD by its API group. */ -}}
+{{- define "epd.modeOfCRD" -}}
+{{ hasSuffix ".nvidia.com" .name | ternary .root.Values.crds.dynamo .root.Values.crds.install }}
 {{- end }}
 
 {{- /* What the operator needs in each namespace that it watches. */ -}}
@@ -48,6 +95,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 # May hand out this one role, without having its rights.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]
-  resourceNames: [epd-worker-discovery]
+  resourceNames: [{{ include "epd.workerRole" . }}]
   verbs: [bind]
 {{- end }}

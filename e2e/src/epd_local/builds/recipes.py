@@ -12,6 +12,7 @@ from epd_local.locations import GO_MODULES
 
 KUBERNETES_VERSION = "1.36.4"
 HELM_VERSION = "3.22.0"
+HELM4_VERSION = "4.3.2"
 KWOK_VERSION = "0.7.0"
 
 # Raise it when the way of building changes what comes out.
@@ -22,6 +23,7 @@ _KUBERNETES_FLAGS = (
     "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
 )
 _HELM_FLAGS = f"-X helm.sh/helm/v3/internal/version.version=v{HELM_VERSION}"
+_HELM4_FLAGS = f"-X helm.sh/helm/v4/internal/version.version=v{HELM4_VERSION}"
 _KWOK_FLAGS = f"-X sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK_VERSION}"
 
 
@@ -50,6 +52,7 @@ BINARIES = {
         Binary("coredns", "coredns", ".", "2 minutes"),
         Binary("pause", "pause", ".", "2 s"),
         Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", _HELM_FLAGS),
+        Binary("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", "2 minutes", _HELM4_FLAGS),
         Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "3 minutes", _KWOK_FLAGS),
     )
 }
