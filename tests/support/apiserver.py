@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import yaml
 
+from epd_local.cluster import audit
 from support.client import Answer, Client
 from support.processes import Processes, free_ports
 
@@ -61,6 +62,8 @@ class ApiServer:
     folder: Path
     with_controllers: bool = False
     controller_flags: Sequence[str] = ()
+    api_flags: Sequence[str] = ()
+    with_audit: bool = False
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     url: str = field(default="", init=False)
 
@@ -85,6 +88,11 @@ class ApiServer:
     def kubeconfig(self) -> Path:
         """A kubeconfig of a cluster administrator."""
         return self.folder / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """What ServiceAccounts asked for, if that is recorded."""
+        return self.folder / "audit.log"
 
     @property
     def client(self) -> Client:
@@ -143,12 +151,21 @@ class ApiServer:
                 "--service-account-issuer=https://kubernetes.default.svc",
                 *("--bind-address=127.0.0.1", f"--secure-port={port}", f"--advertise-address={UNUSED_ADDRESS}"),
                 *("--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged"),
+                *self._audit_flags(),
+                *self.api_flags,
             ],
         )
         self.wait_for("API server ready", self._ready)
         self._write_kubeconfig()
         if self.with_controllers:
             self._start_controllers(binary)
+
+    def _audit_flags(self) -> list[str]:
+        if not self.with_audit:
+            return []
+        policy = self.folder / "audit-policy.json"
+        audit.write_policy(policy)
+        return audit.flags(policy_file=policy, log=self.audit_log)
 
     def _ready(self) -> bool:
         try:

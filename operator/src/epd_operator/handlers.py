@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from epd_operator.cluster.kinds import CHILD_KINDS, POD
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.workqueue import WorkQueue
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
@@ -35,11 +38,10 @@ def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
 def key_of_child(child: Mapping[str, Any]) -> Key | None:
     """Whose child an object is: by its controller, else by label."""
     metadata = child["metadata"]
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("kind") == KIND:
-            return Key(metadata["namespace"], owner["name"])
-    name = (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
-    return Key(metadata["namespace"], name) if name else None
+    owners = [o for o in metadata.get("ownerReferences") or () if o.get("controller") and o.get("kind") == KIND]
+    name = owners[0]["name"] if owners else (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
+    # The API server takes any text as the name of an owner, and this one becomes part of a path.
+    return Key(metadata["namespace"], name) if name and _NAME.fullmatch(name) else None
 
 
 def configure(settings: kopf.OperatorSettings) -> None:

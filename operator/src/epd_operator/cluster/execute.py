@@ -16,7 +16,7 @@ from epd_operator.cluster.errors import (
     NotFoundError,
     RefusedError,
 )
-from epd_operator.cluster.kinds import EPD_DEPLOYMENT, POD, kind_named
+from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, kind_named
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.status import says_the_same
@@ -61,6 +61,9 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         if stranger is not None:
             taken[key] = stranger
             continue
+        if _account_of(child) in taken:
+            # Its pods would have the rights of a stranger's ServiceAccount.
+            continue
         try:
             await _apply(cluster, child=child, ours=key in observation.children)
         except (RefusedError, FaultError) as error:
@@ -102,6 +105,13 @@ async def _choose_victims(cluster: Cluster, *, plan: Plan) -> list[str]:
             await cluster.apply(POD, body=pod, field_manager=VICTIM_MANAGER)
             written.append(f"deletion cost of {_words(ChildKey.of(pod))}")
     return written
+
+
+def _account_of(child: Mapping[str, Any]) -> ChildKey | None:
+    """The ServiceAccount as which the pods of a child run; None where it has no pods."""
+    if child["kind"] != DEPLOYMENT.kind:
+        return None
+    return ChildKey(SERVICE_ACCOUNT.kind, child["spec"]["template"]["spec"]["serviceAccountName"])
 
 
 def _words(key: ChildKey) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from epd_operator.api.v1alpha1 import resource, scale
+
+_SPECIAL = re.compile(r"[/%?#\\\s]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +19,13 @@ class Kind:
     plural: str
 
     def path(self, *, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of the collection, of one object or of its subresource."""
+        """URL path of the collection, of one object or of its subresource.
+
+        Raises:
+            ValueError: the name is none that Kubernetes allows, and would lead to another place.
+        """
+        if name in (".", "..") or (name is not None and _SPECIAL.search(name)):
+            raise ValueError(f"no name of an object: {name!r}")
         root = "/api" if "/" not in self.api_version else "/apis"
         parts = [root, self.api_version]
         if namespace is not None:
@@ -31,10 +40,20 @@ SERVICE = Kind(kind="Service", api_version="v1", plural="services")
 SERVICE_ACCOUNT = Kind(kind="ServiceAccount", api_version="v1", plural="serviceaccounts")
 ROLE_BINDING = Kind(kind="RoleBinding", api_version="rbac.authorization.k8s.io/v1", plural="rolebindings")
 STAGE_SCALE = Kind(kind=scale.SCALE_KIND, api_version=resource.API_VERSION, plural=scale.SCALE_PLURAL)
+NETWORK_POLICY = Kind(kind="NetworkPolicy", api_version="networking.k8s.io/v1", plural="networkpolicies")
+DISRUPTION_BUDGET = Kind(kind="PodDisruptionBudget", api_version="policy/v1", plural="poddisruptionbudgets")
 EVENT = Kind(kind="Event", api_version="events.k8s.io/v1", plural="events")
 POD = Kind(kind="Pod", api_version="v1", plural="pods")
 
-CHILD_KINDS = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, ROLE_BINDING, STAGE_SCALE)
+CHILD_KINDS = (
+    DEPLOYMENT,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    ROLE_BINDING,
+    STAGE_SCALE,
+    NETWORK_POLICY,
+    DISRUPTION_BUDGET,
+)
 """Kinds of objects that the operator makes."""
 
 _BY_NAME = {kind.kind: kind for kind in (*CHILD_KINDS, EPD_DEPLOYMENT, POD)}

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.kinds import CHILD_KINDS, EPD_DEPLOYMENT, POD
+from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, Identity
 from epd_operator.plan.observation import ChildKey, Observation
 
@@ -25,12 +25,14 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
         *(cluster.list(kind, namespace=namespace, selector=selector) for kind in (*CHILD_KINDS, POD))
     )
     found = [child for children in lists for child in children]
+    children = {ChildKey.of(child): child for child in found if controller_uid(child) == uid}
+    workloads = {key.name for key in children if key.kind == DEPLOYMENT.kind}
     return Observation(
         identity=Identity(name=name, namespace=namespace, uid=uid),
         generation=int(metadata.get("generation", 1)),
         status=primary.get("status") or {},
-        children={ChildKey.of(child): child for child in found if controller_uid(child) == uid},
-        pods=tuple(pods),
+        children=children,
+        pods=tuple(pod for pod in pods if workload_of(pod) in workloads),
     )
 
 
@@ -39,4 +41,18 @@ def controller_uid(child: dict[str, Any]) -> str | None:
     for reference in child["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             return str(reference["uid"])
+    return None
+
+
+def workload_of(pod: dict[str, Any]) -> str | None:
+    """Name of the Deployment that the pod belongs to, or None.
+
+    Labels alone are no proof: whoever may create pods may set them. A pod that names a ReplicaSet as its controller is
+    one of its pods to Kubernetes too, or is removed by the garbage collector where no such ReplicaSet exists.
+    """
+    template = (pod["metadata"].get("labels") or {}).get("pod-template-hash")
+    for reference in pod["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") and (reference["apiVersion"], reference["kind"]) == ("apps/v1", "ReplicaSet"):
+            workload, separator, revision = str(reference["name"]).rpartition("-")
+            return workload if separator and revision == template else None
     return None

@@ -1,0 +1,121 @@
+"""Objects that others make to lead the operator astray, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.kinds import DEPLOYMENT, POD, SERVICE
+from epd_operator.cluster.observe import observe, read_primary
+from epd_operator.handlers import key_of_child
+from support.operated import World
+from support.specs import raw_spec
+
+LABELS = {"app.kubernetes.io/managed-by": "epd-operator"}
+
+
+def owned_by(name: str, *, kind: str = "EPDDeployment") -> dict[str, Any]:
+    return {"apiVersion": "epd.dev/v1alpha1", "kind": kind, "name": name, "uid": "made-up", "controller": True}
+
+
+def make(world: World, plural: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = world.server.client.create(f"/api/v1/namespaces/{world.namespace}/{plural}", body)
+    assert answer.ok, answer.message
+    return answer.body
+
+
+def make_account(world: World, name: str) -> None:
+    make(world, "serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+
+
+PLACES = [
+    "../../../../../../api/v1/namespaces/kube-system/secrets/x",
+    "..",
+    ".",
+    "a/status",
+    "a?watch=1",
+    "a%2F..",
+    "A",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_the_name_of_an_owner_never_leads_to_another_path(world: World, place: str) -> None:
+    metadata = {"name": "led-astray", "labels": LABELS, "ownerReferences": [owned_by(place)]}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+    # The API server has nothing against such an owner, so the operator's watch brings it.
+    made = make(world, "services", body)
+    assert made["metadata"]["ownerReferences"][0]["name"] == place
+    assert key_of_child(made) is None
+    world.server.client.request("DELETE", f"/api/v1/namespaces/{world.namespace}/services/led-astray")
+
+
+@pytest.mark.parametrize("place", PLACES[:-1])
+async def test_a_name_with_a_path_in_it_is_asked_for_nowhere(world: World, place: str) -> None:
+    world.requests.clear()
+    with pytest.raises(ValueError, match="no name of an object"):
+        await read_primary(world.cluster, namespace=world.namespace, name=place)
+    assert not world.requests
+
+
+async def test_pods_do_not_run_as_a_service_account_of_a_stranger(world: World) -> None:
+    make_account(world, "qwen-discovery")
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    assert (await world.conditions())["Stalled"]["reason"] == "NameTaken"
+    assert await world.cluster.list(DEPLOYMENT, namespace=world.namespace) == []
+    assert await world.cluster.get(SERVICE, namespace=world.namespace, name="qwen") is not None
+
+
+def stranger_pod(name: str, *, labels: dict[str, str], owners: list[dict[str, Any]]) -> dict[str, Any]:
+    metadata = {"name": name, "labels": labels, "ownerReferences": owners}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+        "spec": {"containers": [{"name": "c", "image": "example.test/x"}], "automountServiceAccountToken": False},
+    }  # fmt: skip
+
+
+async def test_pods_that_only_look_like_those_of_a_stage_are_not_asked_for_their_load(live_world: World) -> None:
+    world = live_world
+    world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 2}, frontend={"replicas": 1}))
+    await world.settle()
+    pods = await _pods(world.cluster, world.namespace, count=3)
+    model = next(p for p in pods if p["metadata"]["labels"]["app.kubernetes.io/component"] == "worker")["metadata"]
+    labels = {k: v for k, v in model["labels"].items() if k != "pod-template-hash"}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "qwen-worker", "uid": "u", "controller": True}
+    for number, owners in enumerate([[], [owned_by("qwen")], [deployment]]):
+        make(world, "pods", stranger_pod(f"stranger-{number}", labels=labels, owners=owners))
+    found = await read_primary(world.cluster, namespace=world.namespace, name="qwen")
+    assert found is not None
+    seen = {pod["metadata"]["name"] for pod in (await observe(world.cluster, primary=found)).pods}
+    assert seen == {pod["metadata"]["name"] for pod in pods}
+
+
+async def test_kubernetes_takes_a_pod_that_claims_a_replica_set_for_its_own(live_world: World) -> None:
+    """Why the name of the ReplicaSet is proof enough: nobody gets a pod beside it."""
+    world = live_world
+    world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 1}, frontend={"replicas": 1}))
+    await world.settle()
+    pods = await _pods(world.cluster, world.namespace, count=2)
+    model = next(p for p in pods if p["metadata"]["labels"]["app.kubernetes.io/component"] == "worker")["metadata"]
+    reference = model["ownerReferences"][0]
+    forged = [("true", reference), ("false", {**reference, "uid": "00000000-0000-4000-8000-000000000000"})]
+    for name, owner in forged:
+        make(world, "pods", stranger_pod(name, labels=model["labels"], owners=[owner]))
+    rest = {pod["metadata"]["name"] for pod in await _pods(world.cluster, world.namespace, count=2)}
+    assert "false" not in rest
+
+
+async def _pods(cluster: Cluster, namespace: str, *, count: int) -> list[dict[str, Any]]:
+    """The pods of the namespace, once there are so many of the operator's that do not leave."""
+    selector = "epd.dev/deployment=qwen"
+    for _ in range(300):
+        found = await cluster.list(POD, namespace=namespace, selector=selector)
+        staying = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        if len(staying) == count:
+            return staying
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"never {count} pods: {[pod['metadata']['name'] for pod in staying]}")
