@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from epd_operator.cluster.client import Cluster, connect
+from epd_operator.cluster.client import Cluster, Request, connect
 from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, Kind
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.reconciler import Reconciler
@@ -83,8 +83,8 @@ async def new_world(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Async
     assert server.client.create("/api/v1/namespaces", body).ok
     requests: Counter[str] = Counter()
 
-    def count(verb: str, kind: str, _status: int) -> None:
-        requests[f"{verb} {kind}"] += 1
+    def count(request: Request) -> None:
+        requests[f"{request.verb} {request.kind}"] += 1
 
     async with connect(on_request=count) as cluster:
         yield World(server, cluster=cluster, namespace=namespace, requests=requests)

@@ -13,7 +13,6 @@ from typing import Any
 
 import kopf
 import uvloop
-from prometheus_client import start_http_server
 
 from epd_operator import handlers
 from epd_operator.cluster.client import Cluster, connect
@@ -24,7 +23,9 @@ from epd_operator.plan.scaling.model import Decision
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.logs import configure_logging
 from epd_operator.runtime.metrics import Metrics
+from epd_operator.runtime.metrics_server import MetricsServer
 from epd_operator.runtime.reconciler import Reconciler, utc_now
+from epd_operator.runtime.reports import Reports
 from epd_operator.runtime.scaler import Scaler
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.runtime.workers import Workers, resync
@@ -54,14 +55,16 @@ def run(options: Options, *, jitter: Callable[[], float]) -> None:
     """Run until a signal arrives."""
     configure_logging(options.log_level)
     metrics = Metrics()
-    start_http_server(options.metrics_port, registry=metrics.registry)
+    MetricsServer(metrics.registry).start(options.metrics_port)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_operate(options, metrics=metrics, jitter=jitter))
 
 
 async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], float]) -> None:
-    clock = asyncio.get_running_loop().time
-    queue: WorkQueue[Key] = WorkQueue(clock=clock, random=jitter)
+    # Not the loop's own time, which stands still while the loop is stuck.
+    clock = time.monotonic
+    queue: WorkQueue[Key] = WorkQueue(clock=clock, random=jitter, on_wait=metrics.queue.observe_wait)
+    metrics.queue.watch(queue)
     registry = kopf.OperatorRegistry()
     settings = kopf.OperatorSettings()
     handlers.configure(settings)
@@ -69,7 +72,7 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
     _register_login(registry)
     _register_probe(registry, queue=queue)
     async with (
-        connect(on_request=metrics.observe_request) as cluster,
+        connect(on_request=metrics.api.observe) as cluster,
         open_sources(
             prometheus_url=options.prometheus_url,
             clock=clock,
@@ -85,7 +88,7 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
             clock=clock,
             now=utc_now,
         )
-        reconciler = Reconciler(cluster, scaling=scaler)
+        reconciler = Reconciler(cluster, scaling=scaler, reports=Reports(metrics=metrics.objects))
         workers = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
         # kopf ends when a signal arrives or one of its watchers dies; the end of any task ends the process.
         tasks: list[asyncio.Task[Any]] = [
@@ -103,7 +106,9 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
             ),
             asyncio.create_task(workers.run(options.workers)),
             asyncio.create_task(scaler.run()),
-            asyncio.create_task(resync(cluster, queue=queue, namespaces=options.namespaces, random=jitter)),
+            asyncio.create_task(
+                resync(cluster, queue=queue, metrics=metrics, namespaces=options.namespaces, random=jitter, clock=clock)
+            ),
         ]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -8,6 +8,7 @@ from typing import Any
 
 from epd_operator.cluster.errors import RefusedError
 from epd_operator.cluster.kinds import Kind
+from epd_operator.runtime.metrics import Metrics
 from epd_operator.runtime.reconciler import Key
 from epd_operator.runtime.workers import resync
 from epd_operator.runtime.workqueue import WorkQueue
@@ -26,7 +27,15 @@ class TwoNamespaces(MemoryCluster):
 async def test_a_namespace_that_may_not_be_read_does_not_keep_the_others_from_the_resync() -> None:
     queue: WorkQueue[Key] = WorkQueue(clock=lambda: 0.0, random=lambda: 0.0)
     task = asyncio.create_task(
-        resync(TwoNamespaces(), queue=queue, namespaces=("closed", "open"), random=lambda: 0.0, interval=3600)
+        resync(
+            TwoNamespaces(),
+            queue=queue,
+            metrics=Metrics(),
+            namespaces=("closed", "open"),
+            random=lambda: 0.0,
+            clock=lambda: 0.0,
+            interval=3600,
+        )
     )
     assert await asyncio.wait_for(queue.get(), 10) == Key("open", "qwen")
     task.cancel()

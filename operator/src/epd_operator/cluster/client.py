@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -20,11 +22,29 @@ PAGE_SIZE = 500
 REQUEST_TIMEOUT_SECONDS = 30.0
 MAX_CONNECTIONS = 16
 
-RequestObserver = Callable[[str, str, int], None]
-"""Called with verb, kind and HTTP status (0 = no answer) after every request."""
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request that has ended.
+
+    Attributes:
+        verb: GET, LIST, APPLY, CREATE, PATCH or DELETE.
+        kind: kind of the object.
+        status: HTTP status, or 0 where no answer came.
+        seconds: how long it took until the answer was read.
+    """
+
+    verb: str
+    kind: str
+    status: int
+    seconds: float
 
 
-def _ignore(_verb: str, _kind: str, _status: int) -> None:
+RequestObserver = Callable[[Request], None]
+"""Called after every request."""
+
+
+def _ignore(_request: Request) -> None:
     """The observer that observes nothing."""
 
 
@@ -74,12 +94,18 @@ class Cluster:
             query["continue"] = following
 
     async def apply(
-        self, kind: Kind, *, body: Mapping[str, Any], field_manager: str, subresource: str | None = None
+        self,
+        kind: Kind,
+        *,
+        body: Mapping[str, Any],
+        field_manager: str,
+        subresource: str | None = None,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         """Server-side apply: takes the fields of the body, releases those that an earlier body had."""
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"], subresource=subresource)
-        query = {"fieldManager": field_manager, "force": "true"}
+        query = {"fieldManager": field_manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return await self._call("APPLY", kind, path=path, query=query, body=body)
 
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +146,7 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         request = f"{verb} {path}"
+        began = time.monotonic()
         status = 0
         try:
             response = await self._send(verb, path=path, query=query, body=body)
@@ -128,7 +155,8 @@ class Cluster:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnavailableError(str(error) or type(error).__name__, request=request) from error
         finally:
-            self._on_request(verb, kind.kind, status)
+            seconds = time.monotonic() - began
+            self._on_request(Request(verb=verb, kind=kind.kind, status=status, seconds=seconds))
         answer = _decode(text, request=request, status=status)
         if status >= 300:
             raise error_for(

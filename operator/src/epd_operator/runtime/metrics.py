@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from epd_operator import __version__
+from epd_operator.cluster.client import Request
+from epd_operator.runtime.keys import Key
+from epd_operator.runtime.object_metrics import ObjectMetrics
+from epd_operator.runtime.workqueue import WorkQueue
+
+WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class Metrics:
-    """All metrics, in a registry of their own."""
+    """All metrics but those of scaling and scraping, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -18,25 +26,91 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self.errors = Counter(
+            "epd_operator_reconcile_errors_total",
+            "Passes that failed, by the kind of the error; Unexpected is a fault of the operator.",
+            ["error"],
+            registry=self.registry,
+        )
         self.writes = Counter(
             "epd_operator_reconcile_writes_total", "Objects written or deleted by passes.", registry=self.registry
         )
-        self.api_requests = Counter(
+        self.api = ApiMetrics(self.registry)
+        self.queue = QueueMetrics(self.registry)
+        self.resync = ResyncMetrics(self.registry)
+        self.objects = ObjectMetrics()
+        self.registry.register(self.objects)
+        Info("epd_operator_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
+
+
+class ApiMetrics:
+    """Requests to the API server, without those of the watches."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
             "epd_operator_api_requests_total",
             "Requests to the API server, by verb, kind and HTTP status (0 means no answer).",
             ["verb", "kind", "status"],
-            registry=self.registry,
+            registry=registry,
         )
-        self.queue_depth = Gauge(
-            "epd_operator_queue_depth", "EPDDeployments that wait for a pass or are in one.", registry=self.registry
+        self._seconds = Histogram(
+            "epd_operator_api_request_duration_seconds",
+            "Duration of a request to the API server until its answer was read, by verb.",
+            ["verb"],
+            registry=registry,
         )
-        self.queue_overdue_seconds = Gauge(
+
+    def observe(self, request: Request) -> None:
+        """Count a request."""
+        self._requests.labels(verb=request.verb, kind=request.kind, status=str(request.status)).inc()
+        self._seconds.labels(verb=request.verb).observe(request.seconds)
+
+
+class QueueMetrics:
+    """The queue, as it is when somebody looks: a stuck or idle operator sets no gauge."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._depth = Gauge(
+            "epd_operator_queue_depth", "EPDDeployments that wait for a pass or are in one.", registry=registry
+        )
+        self._overdue = Gauge(
             "epd_operator_queue_overdue_seconds",
             "How long the longest waiting EPDDeployment has been due.",
-            registry=self.registry,
+            registry=registry,
         )
-        Info("epd_operator_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
+        self._wait = Histogram(
+            "epd_operator_queue_wait_seconds",
+            "How long an EPDDeployment was due until its pass began.",
+            buckets=WAIT_BUCKETS,
+            registry=registry,
+        )
 
-    def observe_request(self, verb: str, kind: str, status: int) -> None:
-        """Count a request to the API server."""
-        self.api_requests.labels(verb=verb, kind=kind, status=str(status)).inc()
+    def watch(self, queue: WorkQueue[Key]) -> None:
+        """Show this queue."""
+        self._depth.set_function(lambda: len(queue))
+        self._overdue.set_function(queue.overdue)
+
+    def observe_wait(self, seconds: float) -> None:
+        """Count a key that was taken."""
+        self._wait.observe(seconds)
+
+
+class ResyncMetrics:
+    """The age of the last complete resync, as it is when somebody looks; NaN where no resync is due, on a standby."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._age = Gauge(
+            "epd_operator_resync_age_seconds",
+            "Seconds since the last complete resync, or since resyncs began; NaN on a standby.",
+            registry=registry,
+        )
+        self.stopped()
+
+    def completed(self, *, clock: Callable[[], float]) -> None:
+        """A resync is complete, or the first one begins."""
+        since = clock()
+        self._age.set_function(lambda: clock() - since)
+
+    def stopped(self) -> None:
+        """No more resyncs."""
+        self._age.set_function(lambda: float("nan"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import pydantic
 
@@ -14,7 +14,7 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.execute import execute, write_status
 from epd_operator.cluster.observe import observe, read_primary
 from epd_operator.plan.identity import Identity, StageName
-from epd_operator.plan.observation import Observation
+from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.scaling.model import Decision
 from epd_operator.plan.status import status_of, status_of_invalid
@@ -63,15 +63,56 @@ class ScalingPort(Protocol):
         """The object is gone."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a pass found out about an object.
+
+    Attributes:
+        identity: the object.
+        generation: generation of its spec.
+        model: name of the model; empty where the spec is invalid.
+        before: the status that the object carried.
+        status: the status that the pass computed.
+    """
+
+    identity: Identity
+    generation: int
+    model: str = ""
+    before: KubernetesObject
+    status: KubernetesObject
+
+
+class ReportPort(Protocol):
+    """Who is told of passes; must not raise."""
+
+    def began(self, key: Key, *, generation: int, status: KubernetesObject) -> None:
+        """A pass has read the object."""
+
+    def computed(self, key: Key, report: Report) -> None:
+        """A pass has computed a status, which may differ from the one before or not, and may not be written yet."""
+
+    def wrote(self, key: Key, report: Report) -> None:
+        """A pass has written a status that differs from the one before."""
+
+    def gone(self, key: Key) -> None:
+        """The object is gone."""
+
+
 class Reconciler:
     """Level-triggered and stateless: a pass depends on nothing but the cluster and the last scaling decisions."""
 
     def __init__(
-        self, cluster: Cluster, *, now: Callable[[], datetime] = utc_now, scaling: ScalingPort | None = None
+        self,
+        cluster: Cluster,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        scaling: ScalingPort | None = None,
+        reports: ReportPort | None = None,
     ) -> None:
         self._cluster = cluster
         self._now = now
         self._scaling = scaling
+        self._reports = reports
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one object a step closer to its spec.
@@ -82,9 +123,11 @@ class Reconciler:
         primary = await read_primary(self._cluster, namespace=key.namespace, name=key.name)
         if primary is None or primary["metadata"].get("deletionTimestamp"):
             # The garbage collector removes the children, with the operator up or down.
-            if self._scaling is not None:
-                self._scaling.forget(key)
+            self._forget(key)
             return Result(outcome="gone")
+        if self._reports is not None:
+            status = primary.get("status") or {}
+            self._reports.began(key, generation=int(primary["metadata"].get("generation", 1)), status=status)
         observation = await observe(self._cluster, primary=primary)
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
@@ -95,14 +138,14 @@ class Reconciler:
             plan = make_plan(spec, observation=observation)
         except ValueError as error:
             status = status_of_invalid(_explain(error), observation=observation, now=now)
-            changed = await write_status(self._cluster, observation=observation, status=status)
+            changed = await self._write_status(key, observation=observation, status=status)
             return Result(outcome="invalid", written=("status",) if changed else ())
         if self._scaling is not None:
             self._scaling.watch(key, spec=spec, observation=observation)
         outcome = await execute(self._cluster, plan=plan, observation=observation)
         observation = replace(observation, taken=outcome.taken, refused=outcome.refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)
-        changed = await write_status(self._cluster, observation=observation, status=status)
+        changed = await self._write_status(key, observation=observation, status=status, model=spec.model.name)
         if outcome.fault is not None:
             raise outcome.fault
         written = (*outcome.written, "status") if changed else outcome.written
@@ -111,6 +154,30 @@ class Reconciler:
         if outcome.taken or outcome.refused:
             return Result(outcome="refused", written=written, again_after=RETRY_REFUSED_SECONDS)
         return Result(outcome="changed" if written else "settled", written=written)
+
+    async def _write_status(
+        self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
+    ) -> bool:
+        """Write the status if it differs, and tell of it."""
+        report = Report(
+            identity=observation.identity,
+            generation=observation.generation,
+            model=model,
+            before=observation.status,
+            status=status,
+        )
+        if self._reports is not None:
+            self._reports.computed(key, report)
+        changed = await write_status(self._cluster, observation=observation, status=status)
+        if changed and self._reports is not None:
+            self._reports.wrote(key, report)
+        return changed
+
+    def _forget(self, key: Key) -> None:
+        if self._scaling is not None:
+            self._scaling.forget(key)
+        if self._reports is not None:
+            self._reports.gone(key)
 
 
 def _explain(error: ValueError) -> str:

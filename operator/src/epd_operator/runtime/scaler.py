@@ -125,13 +125,17 @@ class Scaler:
             self._metrics.forget(key)
 
     async def run(self) -> None:
-        """Make rounds until cancelled."""
+        """Make rounds until cancelled; then forget everything, because somebody else goes on."""
         slots = asyncio.Semaphore(CONCURRENT_ROUNDS)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                for key in self._take_due():
-                    group.create_task(self._round_safely(key, slots=slots))
-                await asyncio.sleep(TICK_SECONDS)
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    for key in self._take_due():
+                        group.create_task(self._round_safely(key, slots=slots))
+                    await asyncio.sleep(TICK_SECONDS)
+        finally:
+            for key in tuple(self._subjects):
+                self.forget(key)
 
     def _take_due(self) -> list[Key]:
         now = self._clock()

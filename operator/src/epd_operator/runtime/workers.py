@@ -32,16 +32,17 @@ class Workers:
 
     async def run(self, count: int) -> None:
         """Run that many workers; more than a few bring nothing, the API server is the limit."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(count):
-                group.create_task(self._work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(count):
+                    group.create_task(self._work())
+        finally:
+            self._metrics.objects.clear()
 
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
             await self._pass(key)
-            self._metrics.queue_depth.set(len(self._queue))
-            self._metrics.queue_overdue_seconds.set(self._queue.overdue())
 
     async def _pass(self, key: Key) -> None:
         extra = {"namespace": key.namespace, "deployment": key.name}
@@ -51,10 +52,12 @@ class Workers:
             result = await self._reconciler.reconcile(key)
         except ClusterError as error:
             delay = self._queue.failed(key, at_least=error.retry_after or 0.0)
+            self._metrics.errors.labels(error=type(error).__name__.removesuffix("Error")).inc()
             logger.warning("%s/%s: %s; again in %.1f s", key.namespace, key.name, error, delay, extra=extra)
         except Exception:
             # A fault of ours in one object must not stop the others from being served.
             delay = self._queue.failed(key)
+            self._metrics.errors.labels(error="Unexpected").inc()
             logger.exception("%s/%s: unexpected error; again in %.1f s", key.namespace, key.name, delay, extra=extra)
         else:
             outcome = result.outcome
@@ -70,17 +73,36 @@ async def resync(
     cluster: Cluster,
     *,
     queue: WorkQueue[Key],
+    metrics: Metrics,
     namespaces: Sequence[str],
     random: Callable[[], float],
+    clock: Callable[[], float],
     interval: float = RESYNC_SECONDS,
 ) -> None:
     """Add every object now and then: heals what watches missed. An empty list of namespaces means all."""
-    while True:
-        for namespace in namespaces or (None,):
-            try:
-                for item in await cluster.list(EPD_DEPLOYMENT, namespace=namespace):
-                    queue.add(Key(item["metadata"]["namespace"], item["metadata"]["name"]))
-            except ClusterError as error:
-                # One namespace that may not be read must not keep the others from being healed.
-                logger.warning("resync of %s failed: %s", namespace or "all namespaces", error)
-        await asyncio.sleep(interval * (0.75 + random() / 2))
+    metrics.resync.completed(clock=clock)
+    try:
+        while True:
+            complete = True
+            for namespace in namespaces or (None,):
+                complete &= await _add_all(cluster, queue=queue, metrics=metrics, namespace=namespace)
+            if complete:
+                metrics.resync.completed(clock=clock)
+            await asyncio.sleep(interval * (0.75 + random() / 2))
+    finally:
+        metrics.resync.stopped()
+
+
+async def _add_all(cluster: Cluster, *, queue: WorkQueue[Key], metrics: Metrics, namespace: str | None) -> bool:
+    """Add the objects of a namespace, or of all; say whether they could be read."""
+    # Objects whose end the watch missed are in no list; a pass finds that they are gone.
+    known = {key for key in metrics.objects.keys() if namespace in (None, key.namespace)}  # noqa: SIM118
+    try:
+        items = await cluster.list(EPD_DEPLOYMENT, namespace=namespace)
+    except ClusterError as error:
+        # One namespace that may not be read must not keep the others from being healed.
+        logger.warning("resync of %s failed: %s", namespace or "all namespaces", error)
+        return False
+    for key in known.union(Key(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items):
+        queue.add(key)
+    return True

@@ -41,21 +41,24 @@ class WorkQueue(Generic[K]):
         back_off: BackOff | None = None,
         gap: float = 0.2,
         gap_after_failure: float = 5.0,
+        on_wait: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
         """Create an empty queue.
 
         Args:
-            clock: monotonic time in seconds, of the event loop.
+            clock: monotonic time in seconds, that goes on while the event loop is stuck.
             random: numbers from 0 to 1, for jitter.
             back_off: waits after failures.
             gap: least time between two passes over one key, in seconds, so that a burst of events is one pass.
             gap_after_failure: the same after a failure: an event may tell that the cause is mended, or nothing.
+            on_wait: called with the seconds that a key was due when it is taken.
         """
         self._clock = clock
         self._random = random
         self._back_off = back_off or BackOff()
         self._gap = gap
         self._gap_after_failure = gap_after_failure
+        self._on_wait = on_wait
         self._due: dict[K, float] = {}
         self._processing: dict[K, float] = {}
         self._failures: dict[K, int] = {}
@@ -80,6 +83,7 @@ class WorkQueue(Generic[K]):
             if key is not None and due is not None and due <= now:
                 del self._due[key]
                 self._processing[key] = now
+                self._on_wait(now - due)
                 return key
             self._changed.clear()
             try:
@@ -113,16 +117,18 @@ class WorkQueue(Generic[K]):
             self._due[key] = min(self._due.get(key, now + delay), now + delay)
         self._changed.set()
 
+    # What follows is read by the thread of the metrics' web server as well: copies are taken in one step.
+
     def __len__(self) -> int:
         """Keys that wait or are processed."""
-        return len(self._due.keys() | self._processing)
+        return len(self._due.copy().keys() | self._processing.copy().keys())
 
     def overdue(self) -> float:
         """How long the longest waiting due key has waited, in seconds."""
-        now = self._clock()
-        return max((now - due for key, due in self._due.items() if key not in self._processing), default=0.0)
+        due, processing, now = self._due.copy(), self._processing.copy(), self._clock()
+        return max(0.0, *(now - time for key, time in due.items() if key not in processing), 0.0)
 
     def longest_pass(self) -> float:
         """How long the pass that began first has been going on, in seconds; 0 while there is none."""
         now = self._clock()
-        return max((now - began for began in self._processing.values()), default=0.0)
+        return max((now - began for began in self._processing.copy().values()), default=0.0)
