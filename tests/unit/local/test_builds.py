@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,9 @@ def test_the_key_changes_with_flags_and_platform():
         build_key(COREDNS, files=FILES, platform="linux/amd64"),
         build_key(COREDNS, files=FILES, platform="linux/arm64"),
         build_key(kubelet, files=FILES, platform="linux/amd64"),
+        build_key(replace(COREDNS, tags="small"), files=FILES, platform="linux/amd64"),
     }
-    assert len(keys) == 3
+    assert len(keys) == 4
 
 
 def test_binaries_of_one_module_share_a_folder():

@@ -65,7 +65,7 @@ def _ensure_one(binary: Binary, *, where: Locations) -> Path:
 
 def _build(binary: Binary, *, output: Path, go: Path) -> None:
     command = ["nice", "-n", "10", go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false"]
-    command += ["-ldflags", f"-s -w {binary.link_flags}".strip(), "-o", output, binary.package]
+    command += ["-ldflags", f"-s -w {binary.link_flags}".strip(), "-tags", binary.tags, "-o", output, binary.package]
     try:
         call(
             command,

@@ -14,6 +14,7 @@ KUBERNETES_VERSION = "1.36.4"
 HELM_VERSION = "3.22.0"
 HELM4_VERSION = "4.3.2"
 KWOK_VERSION = "0.7.0"
+PROMETHEUS_VERSION = "3.15.1"
 
 # Raise it when the way of building changes what comes out.
 RECIPE = "1"
@@ -25,6 +26,10 @@ _KUBERNETES_FLAGS = (
 _HELM_FLAGS = f"-X helm.sh/helm/v3/internal/version.version=v{HELM_VERSION}"
 _HELM4_FLAGS = f"-X helm.sh/helm/v4/internal/version.version=v{HELM4_VERSION}"
 _KWOK_FLAGS = f"-X sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK_VERSION}"
+_PROMETHEUS_FLAGS = f"-X github.com/prometheus/common/version.Version={PROMETHEUS_VERSION}"
+# Of all the places where it could find targets, Kubernetes is enough.
+_PROMETHEUS_TAGS = "remove_all_sd,enable_kubernetes_sd"
+_PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Binary:
     package: str
     usually: str  # build time on 2 cores with an empty Go cache
     link_flags: str = ""
+    tags: str = ""
 
     @property
     def module_folder(self) -> Path:
@@ -54,6 +60,16 @@ BINARIES = {
         Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", _HELM_FLAGS),
         Binary("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", "2 minutes", _HELM4_FLAGS),
         Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "3 minutes", _KWOK_FLAGS),
+        Binary("promtool", "prometheus", f"{_PROMETHEUS}/promtool", "2 minutes", _PROMETHEUS_FLAGS, _PROMETHEUS_TAGS),
+        Binary(
+            "prometheus",
+            "prometheus",
+            f"{_PROMETHEUS}/prometheus",
+            "1 minute after promtool",
+            _PROMETHEUS_FLAGS,
+            _PROMETHEUS_TAGS,
+        ),
+        Binary("controller-gen", "prometheus-operator", "sigs.k8s.io/controller-tools/cmd/controller-gen", "1 minute"),
     )
 }
 CLUSTER_BINARIES = ("controlplane", "kubelet", "kube-proxy", "coredns", "pause")
@@ -84,4 +100,5 @@ def content_key(files: Iterable[tuple[str, bytes]], *, recipe: Iterable[str]) ->
 
 def build_key(binary: Binary, *, files: Iterable[tuple[str, bytes]], platform: str) -> str:
     """Return the name of the cache folder for *binary*, made from *files* for a *platform* such as ``linux/amd64``."""
-    return content_key(files, recipe=(RECIPE, binary.module, binary.link_flags, platform))
+    tags = (binary.tags,) if binary.tags else ()
+    return content_key(files, recipe=(RECIPE, binary.module, binary.link_flags, platform, *tags))
