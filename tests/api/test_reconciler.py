@@ -75,8 +75,14 @@ async def test_the_first_pass_makes_all_children_that_may_exist_and_the_status(w
     primary = world.create(raw_spec(topology))
     writes = await world.run_pass()
     deployments = {"Aggregated": 2, "CoLocated": 2, "Disaggregated": 2}[topology]
-    expected = ["APPLY Deployment"] * deployments + ["APPLY EPDDeployment", "APPLY RoleBinding", "APPLY Service"]
-    assert writes == [*expected, "APPLY ServiceAccount"]
+    stages = {"Aggregated": 2, "CoLocated": 2, "Disaggregated": 3}[topology]
+    assert writes == [
+        *(["APPLY Deployment"] * deployments),
+        "APPLY EPDDeployment",
+        *(["APPLY NetworkPolicy"] * 2),
+        *(["APPLY PodDisruptionBudget"] * stages),
+        *("APPLY RoleBinding", "APPLY Service", "APPLY ServiceAccount"),
+    ]
     for kind in CHILD_KINDS:
         for child in await world.cluster.list(kind, namespace=world.namespace, selector="epd.dev/deployment=qwen"):
             assert child["metadata"]["ownerReferences"][0]["uid"] == primary["metadata"]["uid"]
@@ -152,6 +158,27 @@ async def test_another_topology_replaces_the_stages_and_removes_what_is_left_ove
 CONTAINER = "/spec/template/spec/containers/0"
 QUARRELS = {
     "a Service's port": ("/api/v1/namespaces/{}/services/qwen", "/spec/ports/0/port", 8001),
+    "a Service's selector": ("/api/v1/namespaces/{}/services/qwen", "/spec/selector/app", "another"),
+    "what a NetworkPolicy selects": (
+        "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies/qwen-pods",
+        "/spec/podSelector/matchExpressions",
+        [{"key": "tier", "operator": "Exists"}],
+    ),
+    "whom a NetworkPolicy lets in": (
+        "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies/qwen-pods",
+        "/spec/ingress/0/from/0/namespaceSelector",
+        {},
+    ),
+    "what a budget selects": (
+        "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/qwen-worker",
+        "/spec/selector/matchLabels/tier",
+        "gold",
+    ),
+    "a budget's limit": (
+        "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/qwen-worker",
+        "/spec/maxUnavailable",
+        0,
+    ),
     "a container's port": (
         "/apis/apps/v1/namespaces/{}/deployments/qwen-worker",
         f"{CONTAINER}/ports/0/containerPort",
@@ -183,7 +210,8 @@ async def test_a_strangers_edit_that_no_apply_can_merge_is_undone(
     await world.settle()
     path = path.format(world.namespace)
     before = _unordered(world.server.client.get(path).body["spec"])
-    edit = [{"op": "replace", "path": field, "value": value}]
+    operation = "replace" if field[-1].isdigit() else "add"
+    edit = [{"op": operation, "path": field, "value": value}]
     answer = world.server.client.request("PATCH", path, edit, content_type="application/json-patch+json")
     assert answer.ok, answer.message
     await world.settle()

@@ -53,7 +53,13 @@ class MemoryCluster(Cluster):
         ]
 
     async def apply(
-        self, kind: Kind, *, body: Mapping[str, Any], field_manager: str, subresource: str | None = None
+        self,
+        kind: Kind,
+        *,
+        body: Mapping[str, Any],
+        field_manager: str,
+        subresource: str | None = None,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         self.writes.append(f"APPLY {kind.kind}")
         self._fail("APPLY", kind)

@@ -88,6 +88,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
 # patch: the deletion cost of pods, so that the least busy ones go when a stage shrinks.
 - apiGroups: [""]
   resources: [pods]

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from epd_operator import __version__
 from epd_operator.assembly import Options, run
+from epd_operator.plan.settings import WORKER_ROLE
 
 
 def server_url(text: str) -> str:
@@ -55,6 +56,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="URL",
         help="Prometheus server for objects with scaling.metricsSource Prometheus (default: none)",
     )
+    parser.add_argument(
+        "--worker-role",
+        default=WORKER_ROLE,
+        metavar="NAME",
+        help=f"ClusterRole with the rights of worker pods, bound for each EPDDeployment (default: {WORKER_ROLE})",
+    )
     given = parser.parse_args(arguments)
     return Options(
         namespaces=tuple(given.namespace),
@@ -63,6 +70,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         health_port=given.health_port,
         log_level=given.log_level,
         prometheus_url=given.prometheus_url,
+        worker_role=given.worker_role,
     )
 
 

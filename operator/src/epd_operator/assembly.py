@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import kopf
 import uvloop
 
 from epd_operator import handlers
-from epd_operator.cluster.client import Cluster, connect
-from epd_operator.cluster.errors import ClusterError
-from epd_operator.cluster.events import announce
-from epd_operator.plan.identity import Identity
-from epd_operator.plan.scaling.model import Decision
+from epd_operator.cluster.client import Cluster, connect, own_namespace
+from epd_operator.plan.events import of_decision
+from epd_operator.plan.settings import WORKER_ROLE, Settings
+from epd_operator.runtime.announcer import Announcer
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.logs import configure_logging
 from epd_operator.runtime.metrics import Metrics
@@ -32,8 +29,6 @@ from epd_operator.runtime.workers import Workers, resync
 from epd_operator.runtime.workqueue import WorkQueue
 from epd_operator.scrape.metrics import ScrapeMetrics
 from epd_operator.scrape.sources import open_sources
-
-logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 300.0
 """A pass that takes so long never comes back: restart. A long queue is no reason, it would only begin anew."""
@@ -49,6 +44,7 @@ class Options:
     health_port: int = 8081
     log_level: str = "INFO"
     prometheus_url: str = ""
+    worker_role: str = WORKER_ROLE
 
 
 def run(options: Options, *, jitter: Callable[[], float]) -> None:
@@ -80,15 +76,21 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
             observe=ScrapeMetrics(metrics.registry).observe_page,
         ) as sources,
     ):
+        announcer = Announcer(
+            cluster, count=metrics.events.observe, reporter=socket.gethostname(), clock=clock, now=utc_now
+        )
         scaler = Scaler(
             sources=sources,
             wake=queue.add,
-            announce=partial(_announce, cluster),
+            announce=lambda identity, decision: announcer.announce(identity, of_decision(decision)),
             metrics=ScalingMetrics(metrics.registry),
             clock=clock,
             now=utc_now,
         )
-        reconciler = Reconciler(cluster, scaling=scaler, reports=Reports(metrics=metrics.objects))
+        planning = Settings(worker_role=options.worker_role, operator_namespace=own_namespace())
+        reconciler = Reconciler(
+            cluster, settings=planning, scaling=scaler, reports=Reports(metrics=metrics.objects, announcer=announcer)
+        )
         workers = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
         # kopf ends when a signal arrives or one of its watchers dies; the end of any task ends the process.
         tasks: list[asyncio.Task[Any]] = [
@@ -106,6 +108,7 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
             ),
             asyncio.create_task(workers.run(options.workers)),
             asyncio.create_task(scaler.run()),
+            asyncio.create_task(announcer.run()),
             asyncio.create_task(
                 resync(cluster, queue=queue, metrics=metrics, namespaces=options.namespaces, random=jitter, clock=clock)
             ),
@@ -118,22 +121,6 @@ async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], f
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _announce(cluster: Cluster, identity: Identity, decision: Decision) -> None:
-    note = f"{decision.stage} from {decision.current} to {decision.desired} replicas: {decision.message}"
-    try:
-        await announce(
-            cluster,
-            identity=identity,
-            reason=decision.reason,
-            action="Scale",
-            note=note,
-            reporter=socket.gethostname(),
-            now=utc_now(),
-        )
-    except ClusterError as error:
-        logger.warning("no Event could be written: %s", error)
 
 
 def _register_login(registry: kopf.OperatorRegistry) -> None:

@@ -59,6 +59,14 @@ def test_the_chart_leaves_prometheus_out_unless_asked() -> None:
 def test_every_option_that_the_chart_passes_is_known() -> None:
     passed = re.findall(r"(--[a-z-]+)=", (CHART / "templates" / "deployment.yaml").read_text())
     assert "--prometheus-url" in passed
-    values = {"--workers": "2", "--log-level": "DEBUG", "--namespace": "a", "--prometheus-url": GOOD_URLS[0]}
+    values = {
+        "--worker-role": "r",
+        "--workers": "2",
+        "--log-level": "DEBUG",
+        "--namespace": "a",
+        "--prometheus-url": GOOD_URLS[0],
+    }
     options = parse([f"{name}={values[name]}" for name in passed])
-    assert options == Options(namespaces=("a",), workers=2, log_level="DEBUG", prometheus_url=GOOD_URLS[0])
+    assert options == Options(
+        worker_role="r", namespaces=("a",), workers=2, log_level="DEBUG", prometheus_url=GOOD_URLS[0]
+    )

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -21,6 +22,7 @@ from epd_operator.cluster.ownership import with_whole_spec
 PAGE_SIZE = 500
 REQUEST_TIMEOUT_SECONDS = 30.0
 MAX_CONNECTIONS = 16
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,14 @@ async def connect(*, on_request: RequestObserver = _ignore) -> AsyncIterator[Clu
     configuration.connection_pool_maxsize = MAX_CONNECTIONS
     async with kubernetes_client.ApiClient(configuration) as api:
         yield Cluster(api, on_request=on_request)
+
+
+def own_namespace(file: Path = NAMESPACE_FILE) -> str | None:
+    """The namespace of the pod that this process runs in, or None outside a cluster."""
+    try:
+        return file.read_text().strip() or None
+    except FileNotFoundError:
+        return None
 
 
 class Cluster:

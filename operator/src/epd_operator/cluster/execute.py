@@ -65,7 +65,8 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             # Its pods would have the rights of a stranger's ServiceAccount.
             continue
         try:
-            await _apply(cluster, child=child, ours=key in observation.children)
+            live = observation.children.get(key)
+            await (_make_anew if key in plan.replace else _apply)(cluster, child=child, live=live)
         except (RefusedError, FaultError) as error:
             refused[key] = error
         else:
@@ -128,14 +129,29 @@ async def _delete(cluster: Cluster, key: ChildKey, *, observation: Observation) 
     return True
 
 
-async def _apply(cluster: Cluster, *, child: dict[str, Any], ours: bool) -> None:
+async def _make_anew(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
+    """Delete a child that cannot be changed, and make it anew at once.
+
+    Raises:
+        ClusterError: the new one would not be accepted; then the old one stays, which is better than none.
+    """
+    kind, metadata = kind_named(child["kind"]), child["metadata"]
+    trial = {**child, "metadata": {**metadata, "name": f"{metadata['name']}-trial"}}
+    await cluster.apply(kind, body=trial, field_manager=CHILD_MANAGER, dry_run=True)
+    if live is not None:
+        place = {"namespace": metadata["namespace"], "name": metadata["name"]}
+        await cluster.delete(kind, **place, uid=live["metadata"]["uid"])
+    await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
+
+
+async def _apply(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
     """Apply a child; where a stranger's edit of a child of ours stands in the way, undo that too."""
     kind = kind_named(child["kind"])
     try:
         await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
     except InvalidError:
         place = {"namespace": child["metadata"]["namespace"], "name": child["metadata"]["name"]}
-        if not ours or not await cluster.own_whole_spec(kind, **place, field_manager=CHILD_MANAGER):
+        if live is None or not await cluster.own_whole_spec(kind, **place, field_manager=CHILD_MANAGER):
             raise
         await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
 

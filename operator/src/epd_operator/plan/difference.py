@@ -26,6 +26,12 @@ _MERGE_KEYS = {
 _UNSET_IS_ANOTHER_VALUE = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
 """Fields that the API server stores though empty, and whose absence means something else."""
 
+_WHOLE = {"ingress", "podSelector", "selector"}
+"""Fields in which what somebody adds changes the meaning of what we planned, and to which the server adds nothing."""
+
+_IMMUTABLE = {"RoleBinding": "roleRef"}
+"""Fields that the API server lets nobody change, by kind, where ours may become another."""
+
 
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
     """The child with the hash of its own plan among its annotations."""
@@ -44,6 +50,11 @@ def matches(planned: Any, live: Any, *, field: str = "") -> bool:
         live: the value as the API server has it, None where it has none.
         field: name of the field that holds the value.
     """
+    exactly = field in _WHOLE and planned is not None and live is not None
+    return _holds(planned, live, field=field) and (not exactly or _holds(live, planned, field=field))
+
+
+def _holds(planned: Any, live: Any, *, field: str) -> bool:
     if planned is None:
         # Null leaves the value to the API server.
         return True
@@ -59,6 +70,12 @@ def matches(planned: Any, live: Any, *, field: str = "") -> bool:
     if planned == live:
         return True
     return isinstance(planned, str | int) and isinstance(live, str | int) and same(str(planned), str(live))
+
+
+def is_other_for_good(planned: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether the live child can only become what was planned by being deleted and made anew."""
+    field = _IMMUTABLE.get(planned["kind"])
+    return field is not None and not matches(planned[field], live.get(field), field=field)
 
 
 def _is_empty(planned: Any) -> bool:

@@ -51,8 +51,13 @@ class Identity:
         """Name of the pods' ServiceAccount and of its RoleBinding."""
         return f"{self.name}-discovery"
 
+    @property
+    def policy_name(self) -> str:
+        """Name of the NetworkPolicy of all pods."""
+        return f"{self.name}-pods"
+
     def child_name(self, stage: StageName) -> str:
-        """Name of a stage's Deployment."""
+        """Name of a stage's Deployment, and of what else a stage has one of."""
         return f"{self.name}-{stage}"
 
     def selector(self, stage: StageName) -> dict[str, str]:

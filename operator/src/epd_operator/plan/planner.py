@@ -8,18 +8,24 @@ from typing import Any
 
 from epd_operator.api.v1alpha1.autoscaling import AutoscalingMode
 from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.protection import Management
 from epd_operator.plan.children.discovery import role_binding, service_account
+from epd_operator.plan.children.disruption import disruption_budget
 from epd_operator.plan.children.endpoint import service
+from epd_operator.plan.children.network import network_policies
 from epd_operator.plan.children.scale import scale_status, seed, stage_scale
 from epd_operator.plan.children.workload import deployment
-from epd_operator.plan.difference import matches, with_plan_hash
-from epd_operator.plan.identity import StageName
+from epd_operator.plan.difference import is_other_for_good, matches, with_plan_hash
+from epd_operator.plan.identity import Identity, StageName
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.order import startable
 from epd_operator.plan.replicas import mode_of, replicas_of, settings_of
+from epd_operator.plan.settings import Settings
 from epd_operator.plan.stages.model import StagePlan
 from epd_operator.plan.stages.topology import plan_stages
 from epd_operator.plan.victims import deletion_costs
+
+DEFAULTS = Settings()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +36,7 @@ class Plan:
         stages: all stages of the topology, including those that may not start yet.
         children: every child that should exist now.
         apply: children that are missing or differ, in order.
+        replace: those of them that cannot be changed: they are deleted and made anew.
         delete: children of ours that should not exist.
         seeds: first contents of scale objects that do not exist yet, to be applied before them.
         deletion_costs: pods of stages that shrink, with what says which of them should go, to be applied first.
@@ -40,13 +47,19 @@ class Plan:
     children: tuple[dict[str, Any], ...]
     apply: tuple[dict[str, Any], ...]
     delete: tuple[ChildKey, ...]
+    replace: frozenset[ChildKey] = frozenset()
     seeds: tuple[dict[str, Any], ...] = ()
     deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
 
 
-def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
+def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Settings = DEFAULTS) -> Plan:
     """Plan one pass.
+
+    Args:
+        spec: what the user wants.
+        observation: what there is.
+        settings: what the installation decides.
 
     Raises:
         ValueError: the spec cannot be planned; the message names the field.
@@ -60,17 +73,20 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
     }
     wanted = [
         service_account(identity=identity),
-        role_binding(identity=identity),
+        role_binding(identity=identity, role=settings.worker_role),
         service(spec, identity=identity),
+        *_protection(spec, identity=identity, stages=stages, settings=settings),
         *scales.values(),
         *(deployment(spec, identity=identity, stage=s) for s in startable(stages, observation=observation)),
     ]
     children = tuple(with_plan_hash(child) for child in wanted)
     keys = {ChildKey.of(child) for child in children}
+    different = tuple(child for child in children if not _is_current(child, observation.children))
     return Plan(
         stages=tuple(stages),
         children=children,
-        apply=tuple(child for child in children if not _is_current(child, observation.children)),
+        apply=different,
+        replace=frozenset(ChildKey.of(child) for child in different if _is_in_the_way(child, observation.children)),
         delete=tuple(sorted(key for key in observation.children if key not in keys)),
         seeds=tuple(
             seed(scales[stage.name], replicas=stage.replicas)
@@ -80,6 +96,17 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation) -> Plan:
         deletion_costs=tuple(pod for stage in stages for pod in deletion_costs(stage, observation=observation)),
         scale_statuses=tuple(_scale_statuses(scales, observation=observation)),
     )
+
+
+def _protection(
+    spec: EPDDeploymentSpec, *, identity: Identity, stages: list[StagePlan], settings: Settings
+) -> Iterator[dict[str, Any]]:
+    """What protects pods; made before them."""
+    if spec.network_policy.mode is Management.MANAGED:
+        yield from network_policies(identity=identity, stages=stages, operator_namespace=settings.operator_namespace)
+    if spec.disruption_budget.mode is Management.MANAGED:
+        for stage in stages:
+            yield disruption_budget(identity=identity, stage=stage.name)
 
 
 def _with_replicas(stage: StagePlan, spec: EPDDeploymentSpec, observation: Observation) -> StagePlan:
@@ -106,3 +133,9 @@ def _scale_statuses(
 def _is_current(child: dict[str, Any], live: Any) -> bool:
     found: KubernetesObject | None = live.get(ChildKey.of(child))
     return found is not None and matches(child, found)
+
+
+def _is_in_the_way(child: dict[str, Any], live: Any) -> bool:
+    """Whether the live child differs in what nobody can change, and is not leaving yet."""
+    found: KubernetesObject | None = live.get(ChildKey.of(child))
+    return found is not None and is_other_for_good(child, found) and "deletionTimestamp" not in found["metadata"]

@@ -15,8 +15,9 @@ from epd_operator.cluster.execute import execute, write_status
 from epd_operator.cluster.observe import observe, read_primary
 from epd_operator.plan.identity import Identity, StageName
 from epd_operator.plan.observation import KubernetesObject, Observation
-from epd_operator.plan.planner import make_plan
+from epd_operator.plan.planner import DEFAULTS, make_plan
 from epd_operator.plan.scaling.model import Decision
+from epd_operator.plan.settings import Settings
 from epd_operator.plan.status import status_of, status_of_invalid
 from epd_operator.runtime.keys import Key
 
@@ -105,11 +106,13 @@ class Reconciler:
         self,
         cluster: Cluster,
         *,
+        settings: Settings = DEFAULTS,
         now: Callable[[], datetime] = utc_now,
         scaling: ScalingPort | None = None,
         reports: ReportPort | None = None,
     ) -> None:
         self._cluster = cluster
+        self._settings = settings
         self._now = now
         self._scaling = scaling
         self._reports = reports
@@ -135,7 +138,7 @@ class Reconciler:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
-            plan = make_plan(spec, observation=observation)
+            plan = make_plan(spec, observation=observation, settings=self._settings)
         except ValueError as error:
             status = status_of_invalid(_explain(error), observation=observation, now=now)
             changed = await self._write_status(key, observation=observation, status=status)

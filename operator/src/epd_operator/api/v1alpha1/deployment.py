@@ -20,6 +20,7 @@ from epd_operator.api.v1alpha1.base import (
 from epd_operator.api.v1alpha1.common import MountPath, PodTemplate
 from epd_operator.api.v1alpha1.env import EnvList
 from epd_operator.api.v1alpha1.pools import Pool
+from epd_operator.api.v1alpha1.protection import DisruptionBudget, NetworkPolicy
 from epd_operator.api.v1alpha1.spec_rules import SPEC_RULES
 from epd_operator.api.v1alpha1.stages import (
     Arguments,
@@ -176,6 +177,10 @@ class EPDDeploymentSpec(ApiModel):
     drain: Drain = Field(default_factory=Drain, description="How pods leave.")
     scaling: Scaling = Field(default_factory=Scaling, description="What all scaled stages share.")
     slo: ServiceLevel | None = Field(default=None, description="Latencies to keep by scaling.")
+    network_policy: NetworkPolicy = Field(default_factory=NetworkPolicy, description="Who may connect to the pods.")
+    disruption_budget: DisruptionBudget = Field(
+        default_factory=DisruptionBudget, description="How many pods a drain of nodes may take at a time."
+    )
     pod_template: PodTemplate | None = Field(default=None, description="Shape of all pods.")
 
     rules = SPEC_RULES

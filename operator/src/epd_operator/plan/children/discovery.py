@@ -6,9 +6,6 @@ from typing import Any
 
 from epd_operator.plan.identity import Identity
 
-DISCOVERY_CLUSTER_ROLE = "epd-worker-discovery"
-"""Comes with the chart. Bound by name, so that the operator needs no right of its own on what the role grants."""
-
 
 def service_account(*, identity: Identity) -> dict[str, Any]:
     """The identity of the pods."""
@@ -19,7 +16,7 @@ def service_account(*, identity: Identity) -> dict[str, Any]:
     }
 
 
-def role_binding(*, identity: Identity) -> dict[str, Any]:
+def role_binding(*, identity: Identity, role: str) -> dict[str, Any]:
     """Lets the pods use Dynamo's discovery in their own namespace."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -28,7 +25,7 @@ def role_binding(*, identity: Identity) -> dict[str, Any]:
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "ClusterRole",
-            "name": DISCOVERY_CLUSTER_ROLE,
+            "name": role,
         },
         "subjects": [
             {"kind": "ServiceAccount", "name": identity.account_name, "namespace": identity.namespace},
