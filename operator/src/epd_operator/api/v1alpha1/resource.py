@@ -47,7 +47,8 @@ class EPDDeployment(ApiModel):
     kind: Literal["EPDDeployment"] = "EPDDeployment"
     metadata: Annotated[KubernetesObject, Field(default_factory=dict)]
     spec: EPDDeploymentSpec = Field(description="What the user wants.")
-    status: EPDDeploymentStatus | None = Field(default=None, description="What the operator saw.")
+    # Written by the server at creation: without an observed generation kstatus takes an object for ready.
+    status: EPDDeploymentStatus = Field(default_factory=EPDDeploymentStatus, description="What the operator saw.")
 
     rules = (
         Rule(

@@ -85,8 +85,8 @@ class StageStatus(ApiModel):
 class EPDDeploymentStatus(ApiModel):
     """What the operator saw."""
 
-    observed_generation: Annotated[Int64, Field(ge=0)] | None = Field(
-        default=None, description="Generation of the spec that this status speaks of."
+    observed_generation: Annotated[Int64, Field(ge=0)] = Field(
+        default=0, description="Generation of the spec that this status speaks of; 0 until the operator has seen one."
     )
     topology: Topology | None = Field(default=None, description="Topology that serves.")
     endpoint: Annotated[str, Field(max_length=512)] | None = Field(
