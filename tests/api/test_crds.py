@@ -20,7 +20,7 @@ from support.bad_objects import A, C, D, deployment
 from support.client import Answer
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
 COLLECTION = f"/apis/{GROUP}/{VERSION}/namespaces/default/{PLURAL}"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -14,7 +14,7 @@ from support.operated import PRIMARIES, World, moment
 from support.specs import TOPOLOGIES, raw_spec
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
 OF_QWEN = "epd.dev/deployment=qwen"
 
 
