@@ -13,7 +13,7 @@ import kopf
 import uvloop
 
 from epd_operator import handlers
-from epd_operator.cluster.client import Cluster, connect, own_namespace
+from epd_operator.cluster.client import connect, own_namespace
 from epd_operator.plan.events import of_decision
 from epd_operator.plan.settings import WORKER_ROLE, Settings
 from epd_operator.runtime.announcer import Announcer

@@ -14,9 +14,10 @@ import pytest
 from epd_operator.cluster.client import Request
 from epd_operator.cluster.errors import UnavailableError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT
+from epd_operator.runtime.announcer import Announcer
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.metrics import Metrics
-from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.runtime.reconciler import Reconciler, utc_now
 from epd_operator.runtime.reports import Reports
 from epd_operator.runtime.workers import Workers, resync
 from epd_operator.runtime.workqueue import WorkQueue
@@ -38,7 +39,11 @@ class Operator:
             clock=self.clock, random=lambda: 0.0, on_wait=self.metrics.queue.observe_wait
         )
         self.metrics.queue.watch(self.queue)
-        reconciler = Reconciler(self.cluster, reports=Reports(metrics=self.metrics.objects))
+        announcer = Announcer(
+            self.cluster, count=self.metrics.events.observe, reporter="test", clock=self.clock, now=utc_now
+        )
+        self.reports = Reports(metrics=self.metrics.objects, announcer=announcer)
+        reconciler = Reconciler(self.cluster, reports=self.reports)
         self.workers = Workers(queue=self.queue, reconciler=reconciler, metrics=self.metrics, clock=self.clock)
 
     def clock(self) -> float:
@@ -151,7 +156,7 @@ async def test_an_object_is_shown_also_after_a_pass_that_wrote_nothing(operator:
     for _ in range(3):
         await Reconciler(operator.cluster).reconcile(KEY)
     operator.cluster.writes.clear()
-    reconciler = Reconciler(operator.cluster, reports=Reports(metrics=operator.metrics.objects))
+    reconciler = Reconciler(operator.cluster, reports=operator.reports)
     await reconciler.reconcile(KEY)
     assert operator.cluster.writes == []
     names = {"namespace": "serving", "deployment": "qwen"}
@@ -168,7 +173,7 @@ async def test_a_change_that_no_pass_could_answer_shows_as_a_generation_that_was
     operator: Operator,
 ) -> None:
     operator.cluster.create(raw_spec("Aggregated"))
-    reconciler = Reconciler(operator.cluster, reports=Reports(metrics=operator.metrics.objects))
+    reconciler = Reconciler(operator.cluster, reports=operator.reports)
     await reconciler.reconcile(KEY)
     operator.cluster.objects[EPD_DEPLOYMENT.kind, "qwen"]["metadata"]["generation"] = 2
     operator.cluster.failures["LIST", "Pod"] = UnavailableError("down", request="LIST")

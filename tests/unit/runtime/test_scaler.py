@@ -73,7 +73,7 @@ class World:
             now=lambda: NOW,
         )
 
-    async def _announce(self, _identity: Identity, decision: Decision) -> None:
+    def _announce(self, _identity: Identity, decision: Decision) -> None:
         self.told.append(decision)
 
     def desired(self) -> int | None:

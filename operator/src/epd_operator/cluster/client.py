@@ -122,6 +122,10 @@ class Cluster:
         """Create an object that is not managed further, such as an Event."""
         return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
 
+    async def patch(self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Change the fields of the body and no others, by a merge patch."""
+        return await self._call("PATCH", kind, path=kind.path(namespace=namespace, name=name), body=body)
+
     async def own_whole_spec(self, kind: Kind, *, namespace: str, name: str, field_manager: str) -> bool:
         """Make the field manager the owner of all that anybody set in the spec; false if it was that already."""
         live = await self.get(kind, namespace=namespace, name=name)
@@ -130,7 +134,7 @@ class Cluster:
         if fields is None:
             return False
         body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": fields}}
-        await self._call("PATCH", kind, path=kind.path(namespace=namespace, name=name), body=body)
+        await self.patch(kind, namespace=namespace, name=name, body=body)
         return True
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:

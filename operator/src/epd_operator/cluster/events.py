@@ -5,26 +5,29 @@ from __future__ import annotations
 from datetime import datetime
 
 from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError, NotFoundError, RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, EVENT
+from epd_operator.plan.events import Announcement
 from epd_operator.plan.identity import Identity
 
 CONTROLLER = "epd.dev/epd-operator"
-MAX_NOTE = 1024
+MAX_REPORTER = 128
 
 
-async def announce(
-    cluster: Cluster, *, identity: Identity, reason: str, action: str, note: str, reporter: str, now: datetime
-) -> None:
-    """Write an Event of type Normal.
+async def write_event(
+    cluster: Cluster, *, identity: Identity, announcement: Announcement, reporter: str, now: datetime
+) -> str:
+    """Write an Event.
 
     Args:
         cluster: where.
         identity: the object that it is about.
-        reason: one CamelCase word.
-        action: what the operator did, one CamelCase word.
-        note: the same for a person; cut to 1024 characters, the limit of the API.
+        announcement: what it says.
         reporter: name of this instance of the operator.
-        now: when.
+        now: when it happened.
+
+    Returns:
+        Name of the Event.
 
     Raises:
         ClusterError: it could not be written.
@@ -33,10 +36,10 @@ async def announce(
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
         "metadata": {"generateName": f"{identity.name}-", "namespace": identity.namespace},
-        "type": "Normal",
-        "reason": reason,
-        "action": action,
-        "note": note[:MAX_NOTE],
+        "type": announcement.type,
+        "reason": announcement.reason,
+        "action": announcement.action,
+        "note": announcement.note,
         "regarding": {
             "apiVersion": EPD_DEPLOYMENT.api_version,
             "kind": EPD_DEPLOYMENT.kind,
@@ -45,7 +48,37 @@ async def announce(
             "uid": identity.uid,
         },
         "reportingController": CONTROLLER,
-        "reportingInstance": reporter[:128],
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingInstance": reporter[:MAX_REPORTER],
+        "eventTime": _micro_time(now),
     }
-    await cluster.create(EVENT, namespace=identity.namespace, body=body)
+    written = await cluster.create(EVENT, namespace=identity.namespace, body=body)
+    return str(written["metadata"]["name"])
+
+
+async def raise_count(cluster: Cluster, *, namespace: str, name: str, count: int, now: datetime) -> None:
+    """Say that what an Event tells has happened again.
+
+    Args:
+        cluster: where.
+        namespace: of the Event.
+        name: of the Event.
+        count: how often it has happened, at least twice; the API knows no series of one.
+        now: when it last happened.
+
+    Raises:
+        NotFoundError: the Event has expired.
+        ClusterError: it could not be written.
+    """
+    body = {"series": {"count": count, "lastObservedTime": _micro_time(now)}}
+    await cluster.patch(EVENT, namespace=namespace, name=name, body=body)
+
+
+def is_pointless(error: ClusterError) -> bool:
+    """Whether an Event could not be written because what it is about is going or has gone."""
+    return isinstance(error, NotFoundError) or (
+        isinstance(error, RefusedError) and "because it is being terminated" in error.message
+    )
+
+
+def _micro_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

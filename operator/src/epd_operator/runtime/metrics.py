@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from epd_operator import __version__
 from epd_operator.cluster.client import Request
+from epd_operator.plan.events import Announcement
+from epd_operator.runtime.announcer import Outcome
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.object_metrics import ObjectMetrics
 from epd_operator.runtime.workqueue import WorkQueue
@@ -38,6 +40,7 @@ class Metrics:
         self.api = ApiMetrics(self.registry)
         self.queue = QueueMetrics(self.registry)
         self.resync = ResyncMetrics(self.registry)
+        self.events = EventMetrics(self.registry)
         self.objects = ObjectMetrics()
         self.registry.register(self.objects)
         Info("epd_operator_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
@@ -114,3 +117,20 @@ class ResyncMetrics:
     def stopped(self) -> None:
         """No more resyncs."""
         self._age.set_function(lambda: float("nan"))
+
+
+class EventMetrics:
+    """Events, by what became of them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._events = Counter(
+            "epd_operator_events_total",
+            "Events about EPDDeployments: written, merged into an earlier one, dropped because they were too many or "
+            "came too late, or failed.",
+            ["type", "reason", "outcome"],
+            registry=registry,
+        )
+
+    def observe(self, announcement: Announcement, outcome: Outcome) -> None:
+        """Count an Event."""
+        self._events.labels(type=announcement.type.value, reason=announcement.reason, outcome=outcome.value).inc()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,6 +22,7 @@ from epd_operator.plan.scaling.model import Decision, PodLoad
 from epd_operator.plan.scaling.observed import stage_observations
 from epd_operator.plan.scaling.state import StageState
 from epd_operator.runtime.keys import Key
+from epd_operator.runtime.logs import about
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.scrape.latency import Mean, MeanLatency
 from epd_operator.scrape.signals import SignalStore
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
 CONCURRENT_ROUNDS = 16
 
-Announce = Callable[[Identity, Decision], Awaitable[None]]
+Announce = Callable[[Identity, Decision], None]
 """Tells users of a changed number of replicas; must not raise."""
 
 
@@ -144,14 +145,15 @@ class Scaler:
         return due
 
     async def _round_safely(self, key: Key, *, slots: asyncio.Semaphore) -> None:
-        try:
-            async with slots:
-                await self.round(key)
-        except Exception:
-            # A fault of ours at one object must not stop the scaling of the others.
-            logger.exception("%s/%s: scaling failed", key.namespace, key.name)
-        finally:
-            self._running.discard(key)
+        with about(key):
+            try:
+                async with slots:
+                    await self.round(key)
+            except Exception:
+                # A fault of ours at one object must not stop the scaling of the others.
+                logger.exception("scaling failed")
+            finally:
+                self._running.discard(key)
 
     async def round(self, key: Key) -> None:
         """Measure the pods of one object and decide."""
@@ -165,9 +167,9 @@ class Scaler:
             return
         self._signals.record(key, readings)
         loads = self._signals.loads(key, pods=readiness_of(subject.observation.pods))
-        await self._decide(key, subject, loads={load.name: load for load in loads})
+        self._decide(key, subject, loads={load.name: load for load in loads})
 
-    async def _decide(self, key: Key, subject: _Subject, *, loads: Mapping[str, PodLoad]) -> None:
+    def _decide(self, key: Key, subject: _Subject, *, loads: Mapping[str, PodLoad]) -> None:
         spec = subject.spec
         observations = stage_observations(
             spec,
@@ -198,7 +200,6 @@ class Scaler:
         for decision in changed:
             if decision.desired != decision.current:
                 logger.info(
-                    "%s/%s: %s from %d to %d: %s", key.namespace, key.name, decision.stage, decision.current,
-                    decision.desired, decision.message, extra={"namespace": key.namespace, "deployment": key.name},
-                )  # fmt: skip
-                await self._announce(subject.observation.identity, decision)
+                    "%s from %d to %d: %s", decision.stage, decision.current, decision.desired, decision.message
+                )
+                self._announce(subject.observation.identity, decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 
@@ -10,6 +11,7 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT
 from epd_operator.runtime.keys import Key
+from epd_operator.runtime.logs import about
 from epd_operator.runtime.metrics import Metrics
 from epd_operator.runtime.reconciler import Reconciler
 from epd_operator.runtime.workqueue import WorkQueue
@@ -29,6 +31,7 @@ class Workers:
         self._reconciler = reconciler
         self._metrics = metrics
         self._clock = clock
+        self._numbers = itertools.count(1)
 
     async def run(self, count: int) -> None:
         """Run that many workers; more than a few bring nothing, the API server is the limit."""
@@ -45,28 +48,28 @@ class Workers:
             await self._pass(key)
 
     async def _pass(self, key: Key) -> None:
-        extra = {"namespace": key.namespace, "deployment": key.name}
         started = self._clock()
         outcome = "error"
-        try:
-            result = await self._reconciler.reconcile(key)
-        except ClusterError as error:
-            delay = self._queue.failed(key, at_least=error.retry_after or 0.0)
-            self._metrics.errors.labels(error=type(error).__name__.removesuffix("Error")).inc()
-            logger.warning("%s/%s: %s; again in %.1f s", key.namespace, key.name, error, delay, extra=extra)
-        except Exception:
-            # A fault of ours in one object must not stop the others from being served.
-            delay = self._queue.failed(key)
-            self._metrics.errors.labels(error="Unexpected").inc()
-            logger.exception("%s/%s: unexpected error; again in %.1f s", key.namespace, key.name, delay, extra=extra)
-        else:
-            outcome = result.outcome
-            self._queue.done(key, again_after=result.again_after)
-            self._metrics.writes.inc(len(result.written))
-            if result.written:
-                logger.info("%s/%s: wrote %s", key.namespace, key.name, ", ".join(result.written), extra=extra)
-        finally:
-            self._metrics.reconcile_seconds.labels(outcome=outcome).observe(self._clock() - started)
+        with about(key, number=next(self._numbers)):
+            try:
+                result = await self._reconciler.reconcile(key)
+            except ClusterError as error:
+                delay = self._queue.failed(key, at_least=error.retry_after or 0.0)
+                self._metrics.errors.labels(error=type(error).__name__.removesuffix("Error")).inc()
+                logger.warning("%s; again in %.1f s", error, delay)
+            except Exception:
+                # A fault of ours in one object must not stop the others from being served.
+                delay = self._queue.failed(key)
+                self._metrics.errors.labels(error="Unexpected").inc()
+                logger.exception("unexpected error; again in %.1f s", delay)
+            else:
+                outcome = result.outcome
+                self._queue.done(key, again_after=result.again_after)
+                self._metrics.writes.inc(len(result.written))
+                if result.written:
+                    logger.info("wrote %s", ", ".join(result.written))
+            finally:
+                self._metrics.reconcile_seconds.labels(outcome=outcome).observe(self._clock() - started)
 
 
 async def resync(

@@ -1,0 +1,53 @@
+"""docs/events.md tells of every reason that an Event can have."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from epd_operator.api.v1alpha1.conditions import Reason
+from epd_operator.plan.events import POD_PROBLEMS, Action, EventReason
+from epd_operator.plan.scaling.model import ScalingReason
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+ROW = re.compile(r"^\| (.+?) \| (Normal|Warning) \| .+ \| (\w+) \|$", re.MULTILINE)
+
+
+def rows() -> list[tuple[set[str], str, str]]:
+    """Reasons, type and action of each row of the table."""
+    found = ROW.findall((DOCS / "events.md").read_text())
+    return [(set(re.findall(r"`(\w+)`", reasons)), kind, action) for reasons, kind, action in found]
+
+
+def reasons(kind: str) -> set[str]:
+    return {reason for row, row_kind, _ in rows() for reason in row if row_kind == kind}
+
+
+def headings(title: str) -> set[str]:
+    """Reasons below a heading of conditions.md."""
+    text = (DOCS / "conditions.md").read_text()
+    (part,) = re.findall(rf"^## {title}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return set(re.findall(r"^### (\w+)$", part, re.MULTILINE))
+
+
+def test_warnings_are_what_is_wrong_with_pods_and_what_needs_a_person() -> None:
+    assert reasons("Warning") == headings("Pods have a problem") | headings("A person has to act")
+
+
+def test_a_stage_s_problems_that_are_told_are_all_that_pods_can_have() -> None:
+    assert {str(reason) for reason in POD_PROBLEMS} == headings("Pods have a problem") - {str(Reason.NO_READY_PODS)}
+
+
+def test_every_reason_that_only_events_have_is_in_the_table() -> None:
+    assert reasons("Normal") - {str(reason) for reason in Reason} == {str(reason) for reason in EventReason}
+
+
+def test_every_action_is_in_the_table() -> None:
+    assert {action for _, _, action in rows()} == {str(action) for action in Action}
+
+
+@pytest.mark.parametrize("reason", ScalingReason)
+def test_every_reason_of_a_scaling_decision_has_a_paragraph(reason: ScalingReason) -> None:
+    assert f"\n### {reason}\n" in (DOCS / "autoscaling.md").read_text()
