@@ -35,8 +35,9 @@ test-unit: $(VENV)/.installed ## Tests without a cluster
 
 test-api: $(VENV)/.installed ## Tests against a real API server
 	@$(LOCAL) packages --no-images >/dev/null
-	@$(LOCAL) build controlplane >/dev/null
+	@$(LOCAL) build controlplane helm helm4 >/dev/null
 	$(BIN)/pytest -q tests/api
+	$(BIN)/pytest -q tests/chart
 
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
 	@$(DEMO) --prepare-only
@@ -54,9 +55,10 @@ format: $(VENV)/.installed ## Put the code in form
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format -q .
 
-crds: $(VENV)/.installed ## Regenerate crds/, the chart's copy and the API reference from the models
+crds: $(VENV)/.installed ## Regenerate crds/, the API reference and the chart's copies and README
 	$(BIN)/python -m epd_operator.api.compiler
 	@cp crds/nvidia.com_dynamoworkermetadatas.yaml charts/epd-operator/files/crds/
+	@PYTHONPATH=tests:operator/src $(BIN)/python -m support.chart_readme
 
 bench: $(VENV)/.installed ## Speed and cost of the operator at 1, 100 and 1000 objects
 	@$(LOCAL) packages --no-images >/dev/null
@@ -71,7 +73,7 @@ site: $(VENV)/.installed ## The documentation as a site, in .site
 	@echo "open .site/index.html"
 
 check-generated: crds
-	@git diff --exit-code --stat -- crds charts/epd-operator/files docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
+	@git diff --exit-code --stat -- crds charts/epd-operator/files charts/epd-operator/README.md docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
 
 lock: $(VENV)/.installed ## Resolve all dependencies again and write the lock files
 	$(COMPILE) operator/requirements.in -o operator/requirements.lock

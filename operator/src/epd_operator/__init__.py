@@ -1,3 +1,3 @@
 """A Kubernetes operator for Encode-Prefill-Decode serving of multimodal models on NVIDIA Dynamo."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,0 +1,67 @@
+"""Both Helms, and a real API server that each test finds without the chart's objects."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.apiserver import CRD_PATH, ApiServer
+from support.charts import Site
+from support.fixtures import bare_api_server
+from support.helm import Helm, binary
+
+__all__ = ["bare_api_server"]
+
+OURS = "labelSelector=app.kubernetes.io/name%3Depd-operator"
+CLUSTER_SCOPED = (
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+)
+
+
+@pytest.fixture(scope="session", params=["helm", "helm4"])
+def offline_helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm 3 and Helm 4, without a cluster."""
+    return Helm(
+        program=binary(request.param),
+        major=4 if request.param == "helm4" else 3,
+        home=tmp_path_factory.mktemp(request.param),
+    )
+
+
+@pytest.fixture
+def site(bare_api_server: ApiServer) -> Iterator[Site]:
+    """Namespaces of its own; what the chart put into the whole cluster goes afterwards."""
+    unique = uuid.uuid4().hex[:6]
+    site = Site(server=bare_api_server, system=f"system-{unique}", teams=(f"team-a-{unique}", f"team-b-{unique}"))
+    for name in (site.system, *site.teams):
+        assert site.client.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok
+    yield site
+    remove_cluster_scoped(bare_api_server)
+
+
+@pytest.fixture
+def helm(offline_helm: Helm, site: Site) -> Helm:
+    """Helm with the rights of a cluster administrator."""
+    return replace(offline_helm, kubeconfig=site.server.kubeconfig)
+
+
+@pytest.fixture
+def both(site: Site, tmp_path: Path) -> tuple[Helm, Helm]:
+    """Helm 3 and Helm 4 at the same cluster."""
+    three = Helm(program=binary("helm"), major=3, home=tmp_path / "3", kubeconfig=site.server.kubeconfig)
+    return three, replace(three, program=binary("helm4"), major=4, home=tmp_path / "4")
+
+
+def remove_cluster_scoped(server: ApiServer) -> None:
+    """Delete every CRD and what carries the chart's label."""
+    for collection in CLUSTER_SCOPED:
+        assert server.client.request("DELETE", f"{collection}?{OURS}").ok, collection
+    assert server.client.request("DELETE", CRD_PATH).ok
+    server.wait_for("CRDs removed", lambda: not server.client.get(CRD_PATH).body["items"])

@@ -1,0 +1,198 @@
+"""What the chart renders, with both Helms and without a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from epd_operator import __main__ as command_line
+from epd_operator import __version__
+from support.chart_readme import README, VALUES, current, values
+from support.chart_values import FULL, SETS
+from support.charts import CRD_FILES, EPD, ROOT, crd
+from support.helm import CHART, Helm, HelmError
+
+every_set = pytest.mark.parametrize("chosen", SETS.values(), ids=list(SETS))
+
+
+@pytest.fixture
+def render(offline_helm: Helm, tmp_path: Any) -> Any:
+    def rendered(chosen: dict[str, Any]) -> list[dict[str, Any]]:
+        (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
+        return offline_helm.template("-f", str(tmp_path / "values.yaml"))
+
+    return rendered
+
+
+def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [item for item in objects if item["kind"] == kind]
+    return found
+
+
+def kinds(objects: list[dict[str, Any]]) -> set[str]:
+    return {item["kind"] for item in objects}
+
+
+def test_lint_finds_nothing(offline_helm: Helm) -> None:
+    said = offline_helm.run("lint", "--strict", str(CHART))
+    assert "[WARNING]" not in said
+    assert "[ERROR]" not in said
+
+
+@every_set
+def test_every_object_has_the_standard_labels_and_the_common_ones(render: Any, chosen: dict[str, Any]) -> None:
+    for item in render(chosen):
+        labels = item["metadata"]["labels"]
+        standard = ("name", "instance", "version", "managed-by")
+        assert all(labels.get(f"app.kubernetes.io/{name}") for name in standard), item["metadata"]["name"]
+        assert labels["helm.sh/chart"].startswith("epd-operator-")
+        assert chosen.get("commonLabels", {}).items() <= labels.items()
+
+
+@every_set
+def test_the_operator_understands_every_argument_that_it_gets(render: Any, chosen: dict[str, Any]) -> None:
+    (container,) = one(render(chosen), "Deployment")["spec"]["template"]["spec"]["containers"]
+    options = command_line.parse(container["args"])
+    assert list(options.namespaces) == chosen.get("watchNamespaces", [])
+    assert options.prometheus_url == chosen.get("prometheusUrl", "")
+
+
+def test_pods_carry_common_and_own_labels_and_the_selector_only_what_never_changes(render: Any) -> None:
+    spec = one(render(FULL), "Deployment")["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert {**FULL["commonLabels"], **FULL["podLabels"]}.items() <= labels.items()
+    assert set(spec["selector"]["matchLabels"]) == {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    assert "helm.sh/chart" not in labels
+
+
+def test_a_spread_constraint_without_selector_counts_the_operators_pods(render: Any) -> None:
+    spec = one(render(FULL), "Deployment")["spec"]
+    (constraint,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert constraint["labelSelector"]["matchLabels"] == spec["selector"]["matchLabels"]
+    assert constraint["maxSkew"] == 1
+
+
+def test_with_election_the_new_pod_comes_first_and_without_it_the_old_one_goes_first(render: Any) -> None:
+    with_election = one(render({}), "Deployment")["spec"]["strategy"]
+    assert with_election == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    assert one(render(SETS["without election"]), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_there_is_a_disruption_budget_only_where_a_pod_may_go(render: Any) -> None:
+    assert "PodDisruptionBudget" not in kinds(render({}))
+    assert one(render({"replicas": 2}), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_the_network_policy_opens_the_two_ports_of_the_pod_and_no_other(render: Any) -> None:
+    objects = render({})
+    policy = one(objects, "NetworkPolicy")["spec"]
+    (container,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    opened = [port["port"] for rule in policy["ingress"] for port in rule["ports"]]
+    assert sorted(opened) == sorted(port["name"] for port in container["ports"])
+    assert policy["policyTypes"] == ["Ingress"]
+    restricted = one(render(FULL), "NetworkPolicy")["spec"]
+    assert restricted["policyTypes"] == ["Ingress", "Egress"]
+    assert [rule.get("from") for rule in restricted["ingress"]] == [None, FULL["networkPolicy"]["metricsFrom"]]
+
+
+def test_probes_ask_the_health_port_for_liveness_and_readiness(render: Any) -> None:
+    (container,) = one(render({}), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "health", "containerPort": 8081} in container["ports"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+
+
+def test_watching_namespaces_needs_nothing_of_the_cluster_but_what_can_be_made_apart(render: Any) -> None:
+    apart = {"workerRole": {"create": False}, "crds": {"install": "Never", "dynamo": "Never"}}
+    objects = render({**SETS["namespaced"], **apart, "admission": {"enabled": False}})
+    assert all(item["metadata"].get("namespace") for item in objects), kinds(objects)
+    roles = [item for item in objects if item["kind"] == "Role"]
+    assert sorted(role["metadata"]["namespace"] for role in roles) == ["epd-system", "team-a", "team-b"]
+
+
+def test_the_lease_is_granted_in_the_operators_namespace_only(render: Any) -> None:
+    for chosen in ({}, SETS["namespaced"]):
+        granting = [item for item in render(chosen) if "leases" in str(item.get("rules"))]
+        assert [(item["kind"], item["metadata"]["namespace"]) for item in granting] == [("Role", "epd-system")]
+    assert not [item for item in render(SETS["without election"]) if "leases" in str(item.get("rules"))]
+
+
+def test_the_operator_may_bind_the_worker_role_of_its_release_and_no_other(render: Any) -> None:
+    role = one(render(SETS["renamed"]), "ClusterRoleBinding")["roleRef"]["name"]
+    (rules,) = [
+        item["rules"] for item in render(SETS["renamed"]) if item["metadata"]["name"] == role and "rules" in item
+    ]
+    assert [rule["resourceNames"] for rule in rules if "bind" in rule["verbs"]] == [["other-workers"]]
+
+
+@pytest.mark.parametrize("name", CRD_FILES)
+def test_the_charts_crds_are_those_of_the_repository(render: Any, name: str) -> None:
+    file = CRD_FILES[name]
+    assert (CHART / "files" / "crds" / file).read_text() == (ROOT / "crds" / file).read_text()
+    (rendered,) = [item for item in render({}) if item["metadata"]["name"] == name]
+    assert rendered["spec"] == crd(name)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("replicas=2,leaderElection.enabled=false", "at '/leaderElection/enabled': value must be true"),
+        ("replcas=2", "additional properties 'replcas' not allowed"),
+        ("image.tga=x", "at '/image': additional properties 'tga' not allowed"),
+        ("replicas=two", "at '/replicas': got string, want integer"),
+        ("logLevel=debug", "at '/logLevel': value must be one of 'DEBUG', 'INFO', 'WARNING'"),
+        ("crds.install=auto", "at '/crds/install': value must be one of 'Auto', 'Always', 'Never'"),
+        ("watchNamespaces={Team}", "at '/watchNamespaces/0': 'Team' does not match pattern"),
+        ("watchNamespaces={a,a}", "at '/watchNamespaces': items at 0 and 1 are equal"),
+        ("serviceAccount.create=false", "at '/serviceAccount/name': minLength: got 0, want 1"),
+        ("networkPolicy.egress.enabled=true", "at '/networkPolicy/egress/rules': minItems: got 0, want 1"),
+        ("commonLabels.helm\\.sh/chart=mine", "invalid propertyName 'helm.sh/chart'"),
+        ("podLabels.a=b c", "at '/podLabels/a': 'b c' does not match pattern"),
+        ("prometheusUrl=http://user:secret@host", "at '/prometheusUrl'"),
+        ("resources.limit.cpu=1", "at '/resources': additional properties 'limit' not allowed"),
+        ("workers=0", "at '/workers': minimum: got 0, want 1"),
+        ("workerRole.name=", "at '/workerRole/name'"),
+    ],
+)
+def test_wrong_values_are_refused_with_their_place(offline_helm: Helm, arguments: str, message: str) -> None:
+    with pytest.raises(HelmError) as refusal:
+        offline_helm.template("--set", arguments)
+    assert message in str(refusal.value)
+
+
+def test_the_readme_has_every_value_as_values_yaml_has_it() -> None:
+    assert README.read_text() == current(README.read_text(), values_text=VALUES.read_text())
+
+
+def test_every_value_is_in_the_schema() -> None:
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+    for value in values(VALUES.read_text()):
+        at = schema
+        for part in value.path.split("."):
+            if "$ref" in at:
+                at = schema["definitions"][at["$ref"].rsplit("/", 1)[1]]
+            assert part in at["properties"], value.path
+            at = at["properties"][part]
+
+
+def test_the_chart_installs_the_operator_of_this_repository() -> None:
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
+
+
+def test_what_artifact_hub_shows_is_what_is_here(render: Any) -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    notes = about["annotations"]
+    (container,) = one(render({}), "Deployment")["spec"]["template"]["spec"]["containers"]
+    (image,) = yaml.safe_load(notes["artifacthub.io/images"])
+    assert image["image"] == container["image"]
+    ours = {name: crd(name)["spec"] for name in CRD_FILES}
+    shown = {item["name"]: item for item in yaml.safe_load(notes["artifacthub.io/crds"])}
+    assert set(shown) == set(ours)
+    for name, spec in ours.items():
+        assert shown[name]["kind"] == spec["names"]["kind"]
+        assert shown[name]["version"] == spec["versions"][0]["name"]
+    assert {item["kind"] for item in yaml.safe_load(notes["artifacthub.io/changes"])} <= {"added", "changed", "fixed"}
+    assert EPD in shown

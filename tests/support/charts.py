@@ -1,0 +1,78 @@
+"""Charts to install (this one, its predecessor, copies whose CRDs differ), and the cluster that they go to."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support.apiserver import CRD_PATH, ApiServer
+from support.client import Client
+from support.helm import CHART
+
+ROOT = CHART.parents[1]
+PREVIOUS = ROOT / "tests" / "chart" / "previous" / "0.1.0"
+EPD = "epddeployments.epd.dev"
+SCALE = "epdstagescales.epd.dev"
+DYNAMO = "dynamoworkermetadatas.nvidia.com"
+CRD_FILES = {
+    EPD: "epd.dev_epddeployments.yaml",
+    SCALE: "epd.dev_epdstagescales.yaml",
+    DYNAMO: "nvidia.com_dynamoworkermetadatas.yaml",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """An API server, a namespace for the operator and two for teams."""
+
+    server: ApiServer
+    system: str
+    teams: tuple[str, str]
+
+    @property
+    def client(self) -> Client:
+        return self.server.client
+
+    def crd(self, name: str) -> dict[str, Any] | None:
+        answer = self.client.get(f"{CRD_PATH}/{name}")
+        return answer.body if answer.ok else None
+
+    def live(self, name: str) -> dict[str, Any]:
+        found = self.crd(name)
+        assert found is not None, name
+        return found
+
+
+def crd(name: str) -> dict[str, Any]:
+    """A CRD as the repository has it."""
+    document: dict[str, Any] = yaml.safe_load((ROOT / "crds" / CRD_FILES[name]).read_text())
+    return document
+
+
+def with_column(document: dict[str, Any], column: str) -> dict[str, Any]:
+    """The CRD as another version of the project might have it: with one printer column more."""
+    changed = copy.deepcopy(document)
+    columns = changed["spec"]["versions"][0].setdefault("additionalPrinterColumns", [])
+    columns.append({"name": column, "type": "string", "jsonPath": ".metadata.uid"})
+    return changed
+
+
+def columns(document: dict[str, Any]) -> list[str]:
+    """Names of the printer columns."""
+    return [column["name"] for column in document["spec"]["versions"][0]["additionalPrinterColumns"]]
+
+
+def chart_with_columns(folder: Path, column: str) -> Path:
+    """A copy of the chart, one version later, whose CRDs have one printer column more each."""
+    copied = folder / f"chart-{column}" / CHART.name
+    shutil.copytree(CHART, copied)
+    for name, file in CRD_FILES.items():
+        (copied / "files" / "crds" / file).write_text(yaml.safe_dump(with_column(crd(name), column)))
+    about = yaml.safe_load((copied / "Chart.yaml").read_text())
+    (copied / "Chart.yaml").write_text(yaml.safe_dump({**about, "version": "0.2.1"}))
+    return copied

@@ -1,0 +1,85 @@
+"""Helm as users run it, against a real API server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).parents[2] / "charts" / "epd-operator"
+KUBE_VERSION = "1.36.0"
+"""For ``helm template``, which asks no server."""
+
+
+class HelmError(Exception):
+    """Helm refused; the message holds its words."""
+
+
+def binary(name: str) -> Path:
+    """A Helm built from its Go module: ``helm`` or ``helm4``.
+
+    Raises:
+        RuntimeError: it has not been built.
+    """
+    command = [sys.executable, "-m", "epd_local", "build", "--print", name]
+    path = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip().splitlines()[-1])
+    if not path.exists():
+        raise RuntimeError(f"{name} is not built: PYTHONPATH=e2e/src python -m epd_local build {name}")
+    return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Helm:
+    """One version of Helm, with folders of its own.
+
+    Attributes:
+        program: the binary.
+        major: 3 or 4.
+        home: folder for what Helm keeps on disk.
+        kubeconfig: cluster and user; None for what needs no cluster.
+    """
+
+    program: Path
+    major: int
+    home: Path
+    kubeconfig: Path | None = None
+
+    def run(self, *words: str) -> str:
+        """Run a command and return what it printed.
+
+        Raises:
+            HelmError: it failed.
+        """
+        folders = {f"HELM_{name}_HOME": str(self.home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+        kubeconfig = {"KUBECONFIG": str(self.kubeconfig or self.home / "none")}
+        environment = {**os.environ, **folders, **kubeconfig}
+        done = subprocess.run(
+            [self.program, *words], env=environment, capture_output=True, text=True, check=False, cwd=CHART
+        )
+        if done.returncode:
+            raise HelmError(done.stdout + done.stderr)
+        return done.stdout
+
+    def template(self, *words: str, chart: Path = CHART, release: str = "epd-operator") -> list[dict[str, Any]]:
+        """The objects that Helm renders without a cluster, in namespace ``epd-system``."""
+        text = self.run("template", release, str(chart), "-n", "epd-system", "--kube-version", KUBE_VERSION, *words)
+        return [document for document in yaml.safe_load_all(text) if document]
+
+    def install(self, release: str, *words: str, namespace: str, chart: Path = CHART) -> str:
+        """Install; returns the notes."""
+        return self.run("install", release, str(chart), "-n", namespace, *words)
+
+    def upgrade(self, release: str, *words: str, namespace: str, chart: Path = CHART) -> str:
+        """Upgrade; returns the notes."""
+        return self.run("upgrade", release, str(chart), "-n", namespace, *words)
+
+    def status(self, release: str, *, namespace: str) -> str:
+        """Status of the last revision, such as ``deployed``."""
+        found = json.loads(self.run("status", release, "-n", namespace, "-o", "json"))
+        return str(found["info"]["status"])
