@@ -51,8 +51,8 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     Raises:
         ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
     """
-    written = await _seed_scales(cluster, plan=plan)
-    written += await _choose_victims(cluster, plan=plan)
+    written = await _choose_victims(cluster, plan=plan)
+    seeds = {ChildKey.of(first): first for first in plan.seeds}
     taken: dict[ChildKey, Holder] = {}
     refused: dict[ChildKey, ClusterError] = {}
     for child in plan.apply:
@@ -65,6 +65,7 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
             # Its pods would have the rights of a stranger's ServiceAccount.
             continue
         try:
+            written += await _seed(cluster, first=seeds.get(key))
             live = observation.children.get(key)
             await (_make_anew if key in plan.replace else _apply)(cluster, child=child, live=live)
         except (RefusedError, FaultError) as error:
@@ -88,21 +89,20 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     )
 
 
-async def _seed_scales(cluster: Cluster, *, plan: Plan) -> list[str]:
-    written = []
-    for first in plan.seeds:
-        if await _stranger(cluster, child=first) is None:
-            # Under a manager of its own: the field stays when the child is applied without it, until others take it.
-            await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
-            written.append(f"replicas of {_words(ChildKey.of(first))}")
-    return written
+async def _seed(cluster: Cluster, *, first: dict[str, Any] | None) -> list[str]:
+    """Apply the first contents of a scale object, if there are any."""
+    if first is None:
+        return []
+    # Under a manager of its own: the field stays when the child is applied without it, until others take it.
+    await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
+    return [f"replicas of {_words(ChildKey.of(first))}"]
 
 
 async def _choose_victims(cluster: Cluster, *, plan: Plan) -> list[str]:
-    """Write deletion costs. A pod that has gone meanwhile, or may not be written, is no reason not to shrink."""
+    """Write deletion costs. A pod that has gone meanwhile, or cannot be written, is no reason not to shrink."""
     written = []
     for pod in plan.deletion_costs:
-        with contextlib.suppress(ConflictError, NotFoundError, RefusedError):
+        with contextlib.suppress(ConflictError, FaultError, NotFoundError, RefusedError):
             await cluster.apply(POD, body=pod, field_manager=VICTIM_MANAGER)
             written.append(f"deletion cost of {_words(ChildKey.of(pod))}")
     return written
