@@ -61,6 +61,8 @@ class MemoryCluster(Cluster):
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
+        if dry_run:
+            return dict(body)
         self.writes.append(f"APPLY {kind.kind}")
         self._fail("APPLY", kind)
         key = (kind.kind, body["metadata"]["name"])

@@ -1,0 +1,65 @@
+"""Who may connect to whom, by the rules of NetworkPolicy: for ingress, with selectors of labels and single ports.
+
+No network of the tests enforces policies. This is the definition in the Kubernetes API, in few words: a pod that no
+policy selects takes everything; any other takes what one rule of one of its policies allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A pod, as far as policies see it; or, without a namespace, something that is no pod."""
+
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def may_connect(policies: Iterable[Mapping[str, Any]], *, source: Peer, target: Peer, port: int) -> bool:
+    """Whether the source may open a TCP connection to that port of the target."""
+    mine = [
+        policy
+        for policy in policies
+        if policy["metadata"]["namespace"] == target.namespace
+        and "Ingress" in policy["spec"]["policyTypes"]
+        and _selects(policy["spec"]["podSelector"], target.labels)
+    ]
+    rules = [rule for policy in mine for rule in policy["spec"].get("ingress", ())]
+    return not mine or any(_allows(rule, source=source, target=target, port=port) for rule in rules)
+
+
+def _allows(rule: Mapping[str, Any], *, source: Peer, target: Peer, port: int) -> bool:
+    ports = [known["port"] for known in rule.get("ports", ()) if _plain(known)["protocol"] == "TCP"]
+    if rule.get("ports") and port not in ports:
+        return False
+    peers = rule.get("from", ())
+    return not peers or any(_is_peer(peer, source=source, target=target) for peer in peers)
+
+
+def _is_peer(peer: Mapping[str, Any], *, source: Peer, target: Peer) -> bool:
+    assert peer
+    assert peer.keys() <= {"podSelector", "namespaceSelector"}, peer
+    if not source.namespace:
+        return False
+    if "namespaceSelector" in peer:
+        if not _selects(peer["namespaceSelector"], source.namespace_labels):
+            return False
+    elif source.namespace != target.namespace:
+        return False
+    return _selects(peer.get("podSelector", {}), source.labels)
+
+
+def _plain(port: Mapping[str, Any]) -> Mapping[str, Any]:
+    assert port.keys() == {"protocol", "port"}, port
+    assert isinstance(port["port"], int), port
+    return port
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    assert selector.keys() <= {"matchLabels"}, selector
+    return selector.get("matchLabels", {}).items() <= labels.items()
