@@ -9,20 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from support.apiserver import CRD_PATH, ApiServer
-from support.charts import Site
+from support.apiserver import ApiServer
+from support.charts import Site, remove_cluster_scoped
 from support.fixtures import bare_api_server
 from support.helm import Helm, binary
 
 __all__ = ["bare_api_server"]
-
-OURS = "labelSelector=app.kubernetes.io/name%3Depd-operator"
-CLUSTER_SCOPED = (
-    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-)
 
 
 @pytest.fixture(scope="session", params=["helm", "helm4"])
@@ -57,11 +49,3 @@ def both(site: Site, tmp_path: Path) -> tuple[Helm, Helm]:
     """Helm 3 and Helm 4 at the same cluster."""
     three = Helm(program=binary("helm"), major=3, home=tmp_path / "3", kubeconfig=site.server.kubeconfig)
     return three, replace(three, program=binary("helm4"), major=4, home=tmp_path / "4")
-
-
-def remove_cluster_scoped(server: ApiServer) -> None:
-    """Delete every CRD and what carries the chart's label."""
-    for collection in CLUSTER_SCOPED:
-        assert server.client.request("DELETE", f"{collection}?{OURS}").ok, collection
-    assert server.client.request("DELETE", CRD_PATH).ok
-    server.wait_for("CRDs removed", lambda: not server.client.get(CRD_PATH).body["items"])

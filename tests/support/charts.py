@@ -25,6 +25,14 @@ CRD_FILES = {
     DYNAMO: "nvidia.com_dynamoworkermetadatas.yaml",
 }
 
+OURS = "labelSelector=app.kubernetes.io/name%3Depd-operator"
+CLUSTER_SCOPED = (
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
@@ -76,3 +84,11 @@ def chart_with_columns(folder: Path, column: str) -> Path:
     about = yaml.safe_load((copied / "Chart.yaml").read_text())
     (copied / "Chart.yaml").write_text(yaml.safe_dump({**about, "version": "0.2.1"}))
     return copied
+
+
+def remove_cluster_scoped(server: ApiServer) -> None:
+    """Delete every CRD and what carries the chart's label."""
+    for collection in CLUSTER_SCOPED:
+        assert server.client.request("DELETE", f"{collection}?{OURS}").ok, collection
+    assert server.client.request("DELETE", CRD_PATH).ok
+    server.wait_for("CRDs removed", lambda: not server.client.get(CRD_PATH).body["items"])

@@ -89,20 +89,25 @@ def install(where: Locations) -> Installation:
 
 
 def _install_operator(installation: Installation, *, image: Path) -> None:
-    """CRDs first, then the chart. The image's archive is named by its content: a new one restarts the operator."""
-    repository, tag = OPERATOR_IMAGE.rsplit(":", 1)
+    """Install the chart, or upgrade what an earlier version of this program installed."""
     with step("installing the operator", usually="15 s"):
-        applied = installation.kubectl.run(
-            "apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds"), "-o", "name"
-        )
-        installation.kubectl.run("wait", "--for=condition=Established", "--timeout=30s", *applied.split())
         call(
-            [
-                installation.helm, "upgrade", "--install", RELEASE, REPOSITORY / "charts" / "epd-operator",
-                "--namespace", SYSTEM_NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m",
-                "--set", f"image.repository={repository}", "--set", f"image.tag={tag}",
-                "--set-string", f"podAnnotations.epd\\.dev/image-content={image.stem}",
-            ],
+            install_command(installation.helm, image=image),
             what="installing the operator with Helm",
             environment={**os.environ, "KUBECONFIG": str(installation.where.kubeconfig)},
-        )  # fmt: skip
+        )
+
+
+def install_command(helm: Path, *, image: Path) -> list[str | Path]:
+    """The command for Helm. The image's archive is named by its content: a new one restarts the operator.
+
+    The CRDs are ours in any case: clusters of earlier versions got them from kubectl, and no release owns them there.
+    """
+    repository, tag = OPERATOR_IMAGE.rsplit(":", 1)
+    return [
+        helm, "upgrade", "--install", RELEASE, REPOSITORY / "charts" / "epd-operator",
+        "--namespace", SYSTEM_NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m",
+        "--take-ownership", "--set", "crds.install=Always,crds.dynamo=Always",
+        "--set", f"image.repository={repository}", "--set", f"image.tag={tag}",
+        "--set-string", f"podAnnotations.epd\\.dev/image-content={image.stem}",
+    ]  # fmt: skip
