@@ -109,13 +109,14 @@ Values that warnings use; the API server computes each when it is first needed.
     variables.images.filter(i, i.image.matches('(^|/)[^/:@]+(:latest)?$')).map(i, i.path)
 - name: foreignImages
   expression: >-
-    variables.gpuStages.map(s, {'image': has(s.spec.podTemplate) && has(s.spec.podTemplate.image)
-    ? s.spec.podTemplate.image : variables.images[0].image, 'pool': s.spec.pool})
-    .filter(i, object.spec.pools.exists(p, p.name == i.pool
-    {{- $arm := "matches('[-_.:/](arm64|aarch64)(v8)?([-_.@]|$)')" }}
-    {{- $amd := "matches('[-_.:/](amd64|x86[-_]64)([-_.@]|$)')" }}
-    && ((has(p.gpu.architecture) && p.gpu.architecture == 'amd64' && i.image.{{ $arm }} && !i.image.{{ $amd }})
-    || (has(p.gpu.architecture) && p.gpu.architecture == 'arm64' && i.image.{{ $amd }} && !i.image.{{ $arm }}))))
+    variables.gpuStages.map(s, has(s.spec.podTemplate) && has(s.spec.podTemplate.image)
+    ? {'path': dyn('spec.' + s.name + '.podTemplate.image'), 'image': s.spec.podTemplate.image, 'pool': s.spec.pool}
+    : {'path': variables.images[0].path, 'image': variables.images[0].image, 'pool': s.spec.pool})
+    .filter(i, object.spec.pools.exists(p, p.name == i.pool && (has(p.gpu.architecture) ? p.gpu.architecture
+    : has(p.nodeSelector) && 'kubernetes.io/arch' in p.nodeSelector ? p.nodeSelector['kubernetes.io/arch'] : '')
+    == (i.image.matches('[-_.:/](arm64|aarch64)(v8)?([-_.:/@]|$)')
+    ? (i.image.matches('[-_.:/](amd64|x86[-_]64)([-_.:/@]|$)') ? 'none' : 'amd64')
+    : (i.image.matches('[-_.:/](amd64|x86[-_]64)([-_.:/@]|$)') ? 'arm64' : 'none'))))
 - name: secretHolders
   expression: >-
     variables.holders.filter(h, has(h.spec.env) && h.spec.env.exists(e, has(e.value) && e.value.size() >= 8

@@ -40,7 +40,7 @@ for the field's path and the way out. The API server cuts warnings to 256 charac
 - name: ForeignImage
   fine: variables.foreignImages.size() == 0
   message: >-
-    'spec.runtime.image: ' + variables.foreignImages[0].image + ' is for another architecture than gpu.architecture of
+    variables.foreignImages[0].path + ': ' + variables.foreignImages[0].image + ' is for another architecture than gpu.architecture of
     pool ' + variables.foreignImages[0].pool + ': name an image for both, or set podTemplate.image of the stage'
 - name: ModelDownload
   fine: >-
@@ -66,7 +66,7 @@ for the field's path and the way out. The API server cuts warnings to 256 charac
 - name: EmbeddingsByTCP
   fine: >-
     object.spec.topology != 'Disaggregated' || object.spec.encoder.pool == object.spec.pd.pool
-    || !variables.transports.all(t, t == 'tcp' || t in {{ include "epd.admission.localTransports" . }})
+    || has(object.spec.transfer.rdmaResource) || !variables.transports.all(t, t == 'tcp' || t in {{ include "epd.admission.localTransports" . }})
   message: >-
     'spec.transfer.ucx.transports: tcp alone copies every embedding by the CPUs of both nodes: if the pools have RDMA,
     add rc and spec.transfer.rdmaResource; if not, measure Aggregated, too'

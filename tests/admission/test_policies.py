@@ -1,0 +1,205 @@
+"""The policies themselves: compiled without complaint, never failing, and made as the chart's values say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+
+from support.admission import (
+    REGISTRATION,
+    Object,
+    collection,
+    install,
+    names,
+    policies,
+    quiet,
+    strict,
+    warnings,
+)
+from support.admission_cases import WARNINGS
+from support.admission_specs import legal_specs
+from support.apiserver import ApiServer
+from support.client import Answer
+from support.helm import CHART, Helm, HelmError
+
+OF_POLICIES = f"{REGISTRATION}/validatingadmissionpolicies"
+ROOT = Path(__file__).parents[2]
+STRICT = collection("strict")
+VERDICT = re.compile(r"[A-Z]\w+: spec\.")
+LOCAL_TRANSPORTS = re.compile(r"t in (\['self'.*?\])")
+
+
+def by_name(documents: list[Object], kind: str = "ValidatingAdmissionPolicy") -> dict[str, Object]:
+    return {document["metadata"]["name"]: document for document in documents if document["kind"] == kind}
+
+
+def complaints(server: ApiServer, policy: str) -> list[str]:
+    """What the server's type checker has to say about a policy."""
+    path = f"{OF_POLICIES}/{policy}"
+    server.wait_for(f"{policy} checked", lambda: "typeChecking" in server.client.get(path).body.get("status", {}))
+    found = server.client.get(path).body["status"]["typeChecking"].get("expressionWarnings", [])
+    return [warning["warning"] for warning in found]
+
+
+# Compiled
+
+
+@pytest.mark.parametrize("policy", ["epd-operator-warnings", "epd-operator-denials"])
+def test_the_type_checker_has_no_complaint(judge: ApiServer, policy: str) -> None:
+    assert complaints(judge, policy) == []
+
+
+def test_the_type_checker_would_complain_of_a_misspelt_field(judge: ApiServer, rendered: list[Object]) -> None:
+    document = json.loads(
+        json.dumps(by_name(rendered)["epd-operator-warnings"]).replace("spec.topology", "spec.topolgy")
+    )
+    document["metadata"]["name"] = "misspelt"
+    assert judge.client.create(OF_POLICIES, document).ok
+    assert "undefined field 'topolgy'" in "\n".join(complaints(judge, "misspelt"))
+
+
+# Never failing
+
+
+@pytest.fixture(scope="module")
+def strict_judge(judge: ApiServer, rendered: list[Object]) -> ApiServer:
+    """Once more in namespace ``strict``, where failing expressions show; and broken ones, to know how that looks."""
+    assert judge.client.create("/api/v1/namespaces", {"metadata": {"name": "strict"}}).ok
+    documents = strict(rendered, namespace="strict", prefix="strict-")
+    broken = json.dumps(strict(rendered, namespace="strict", prefix="broken-"))
+    broken = broken.replace("object.spec.drain.timeoutSeconds", "object.spec.drain.nothing")
+    install(judge, [*documents, *json.loads(broken)], namespace="strict")
+    return judge
+
+
+def failures(answer: Answer, *, prefix: str = "strict-") -> list[str]:
+    """Warnings of the policies that are no verdict."""
+    found = [said for said in warnings(answer) if said.policy.startswith(prefix)]
+    return [said.text for said in found if not VERDICT.match(said.text)]
+
+
+def test_a_failing_expression_would_show(strict_judge: ApiServer) -> None:
+    answer = strict_judge.client.create(STRICT, quiet(), dry_run=True)
+    assert failures(answer) == []
+    assert ["no such key: nothing" in text for text in failures(answer, prefix="broken-")] == [True]
+
+
+@settings(max_examples=150)
+@given(spec=legal_specs())
+def test_no_expression_fails_on_an_object_that_the_api_server_accepts(strict_judge: ApiServer, spec: Object) -> None:
+    body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "any"}, "spec": spec}
+    answer = strict_judge.client.create(STRICT, body, dry_run=True)
+    assert answer.ok or "ValidatingAdmissionPolicy 'epd-operator-denials'" in answer.message, answer.message
+    assert failures(answer) == []
+
+
+@settings(max_examples=40)
+@given(before=legal_specs(), after=legal_specs())
+def test_no_expression_fails_on_a_change(strict_judge: ApiServer, before: Object, after: Object) -> None:
+    client = strict_judge.client
+    body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "changing"}, "spec": before}
+    if not client.create(STRICT, body).ok:
+        return
+    changed = client.get(f"{collection('strict')}/changing").body
+    answer = client.request("PUT", f"{collection('strict')}/changing?dryRun=All", {**changed, "spec": after})
+    assert client.request("DELETE", f"{collection('strict')}/changing").ok
+    assert answer.ok or "ValidatingAdmissionPolicy 'epd-operator-denials'" in answer.message, answer.message
+    assert failures(answer) == []
+
+
+# Values
+
+
+def test_policies_ask_for_specs_only_and_let_pass_what_they_cannot_judge(rendered: list[Object]) -> None:
+    found = by_name(rendered)
+    assert sorted(found) == ["epd-operator-denials", "epd-operator-warnings"]
+    for policy in found.values():
+        (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+        assert rule["resources"] == ["epddeployments"]
+        assert rule["operations"] == ["CREATE", "UPDATE"]
+        assert policy["spec"]["failurePolicy"] == "Ignore"
+
+
+def test_bindings_warn_and_deny_everywhere(rendered: list[Object]) -> None:
+    found = by_name(rendered, "ValidatingAdmissionPolicyBinding")
+    assert {name: binding["spec"] for name, binding in found.items()} == {
+        "epd-operator-warnings": {"policyName": "epd-operator-warnings", "validationActions": ["Warn"]},
+        "epd-operator-denials": {"policyName": "epd-operator-denials", "validationActions": ["Deny"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [
+        ("admission.enabled", []),
+        ("admission.warnings.enabled", ["epd-operator-denials"]),
+        ("admission.denials.enabled", ["epd-operator-warnings"]),
+    ],
+)
+def test_policies_can_be_switched_off(helm: Helm, value: str, left: list[str]) -> None:
+    found = policies(helm, "--set", f"{value}=false")
+    assert sorted(by_name(found)) == left
+    assert sorted(by_name(found, "ValidatingAdmissionPolicyBinding")) == left
+
+
+@pytest.mark.parametrize("kind", ["warnings", "denials"])
+def test_any_rule_can_be_left_out(helm: Helm, rendered: list[Object], kind: str) -> None:
+    everything = names(by_name(rendered)[f"epd-operator-{kind}"])
+    for name in everything:
+        words = ("--set", f"admission.{kind}.disabled={{{name}}}", "-s", f"templates/admission/{kind}.yaml")
+        (policy,) = by_name(policies(helm, *words)).values()
+        assert names(policy) == [other for other in everything if other != name]
+
+
+def test_a_rule_that_does_not_exist_cannot_be_left_out(helm: Helm) -> None:
+    with pytest.raises(HelmError, match="disabled"):
+        policies(helm, "--set", "admission.warnings.disabled={SingleReplicas}")
+
+
+def test_the_schema_of_values_knows_every_rule(rendered: list[Object]) -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["admission"]["properties"]
+    for kind in ("warnings", "denials"):
+        known = schema[kind]["properties"]["disabled"]["items"]["enum"]
+        assert known == names(by_name(rendered)[f"epd-operator-{kind}"])
+
+
+def test_with_a_prometheus_server_nobody_is_told_that_there_is_none(helm: Helm) -> None:
+    found = by_name(policies(helm, "--set", "prometheusUrl=http://prometheus:9090"))["epd-operator-warnings"]
+    assert "NoPrometheus" not in names(found)
+
+
+def test_policies_have_the_labels_of_the_release(helm: Helm) -> None:
+    for document in policies(helm, "--set", "commonLabels.team=a", release="second"):
+        assert document["metadata"]["labels"]["app.kubernetes.io/instance"] == "second"
+        assert document["metadata"]["labels"]["team"] == "a"
+
+
+def test_transports_that_leave_no_pod_are_those_of_the_crd(rendered: list[Object]) -> None:
+    crd = yaml.safe_load((ROOT / "crds" / "epd.dev_epddeployments.yaml").read_text())
+    (of_crd,) = set(LOCAL_TRANSPORTS.findall(json.dumps(crd).replace("\\n", " ")))
+    of_policies = set(LOCAL_TRANSPORTS.findall(json.dumps(rendered)))
+    assert {tuple(yaml.safe_load(found)) for found in of_policies} == {tuple(yaml.safe_load(of_crd))}
+
+
+# Several releases
+
+
+def test_releases_of_one_name_that_watch_different_namespaces_do_not_meet(judge: ApiServer, helm: Helm) -> None:
+    releases = {}
+    for team in ("team-a", "team-b"):
+        assert judge.client.create("/api/v1/namespaces", {"metadata": {"name": team}}).ok
+        found = policies(helm, "-n", team, "--set", f"watchNamespaces={{{team}}}", release="serving")
+        install(judge, found, namespace=team)
+        releases[team] = sorted(by_name(found))
+    assert releases["team-a"] == ["serving-epd-operator-team-a-denials", "serving-epd-operator-team-a-warnings"]
+    (case,) = [case for case in WARNINGS if case.sentence == "a short drain"]
+    body = quiet(changes=dict(case.changes))
+    everywhere = "epd-operator-warnings"
+    for namespace, scoped in (("default", set()), *((team, {found[1]}) for team, found in releases.items())):
+        answer = judge.client.create(collection(namespace), body, dry_run=True)
+        assert {said.policy for said in warnings(answer)} == {everywhere, *scoped}

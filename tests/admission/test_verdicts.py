@@ -1,0 +1,272 @@
+"""What the API server says of each object by the chart's policies: the field, why and the way out, or nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from epd_local.builds import pypi
+from epd_local.locations import locations
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.plan.children.workload import deployment as stage_deployment
+from epd_operator.plan.identity import Identity
+from epd_operator.plan.stages.topology import plan_stages
+from support.admission import apply, collection, named, names, quiet, warnings
+from support.admission_cases import DENIALS, FINE, WARNINGS, Case, Fine, old_object, scaled
+from support.apiserver import ApiServer
+from support.bad_objects import deployment
+from support.client import Answer
+
+ROOT = Path(__file__).parents[2]
+LEFT_OF_MANY = 256
+"""Characters that the API server leaves of each warning where they are many."""
+
+
+def sentence(case: Case | Fine) -> str:
+    return f"{case.name}-{case.sentence}"
+
+
+@pytest.mark.parametrize("case", WARNINGS, ids=sentence)
+def test_the_api_server_warns(judge: ApiServer, case: Case) -> None:
+    answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
+    assert answer.ok, answer.message
+    (said,) = warnings(answer)
+    assert (said.policy, said.name) == ("epd-operator-warnings", case.name)
+    assert said.text.startswith(f"{case.name}: {case.path}: "), said.text
+    assert f"{case.name}: {case.path}: " in said.whole[:LEFT_OF_MANY]
+
+
+@pytest.mark.parametrize("case", FINE, ids=sentence)
+def test_the_api_server_says_nothing(judge: ApiServer, case: Fine) -> None:
+    answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
+    assert answer.ok, answer.message
+    assert answer.warnings == ()
+
+
+@pytest.mark.parametrize("case", DENIALS, ids=sentence)
+def test_the_api_server_denies(judge: ApiServer, case: Case) -> None:
+    answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
+    assert answer.status == 422, answer.body
+    assert f"'epd-operator-denials' denied request: {case.name}: {case.path}: " in answer.message
+
+
+def test_every_warning_and_every_denial_has_a_case_and_a_near_miss(rendered: list[dict[str, Any]]) -> None:
+    found = {document["metadata"]["name"]: document for document in rendered if document["kind"].endswith("Policy")}
+    cases = {case.name for case in WARNINGS} | {"TopologyChange"}
+    assert cases == set(names(found["epd-operator-warnings"]))
+    assert {case.name for case in DENIALS} == set(names(found["epd-operator-denials"]))
+    near = {case.name for case in FINE} | {"TopologyChange"}
+    assert near - {"nothing"} == cases | {case.name for case in DENIALS}
+
+
+def test_a_new_topology_of_a_running_object_is_warned_of(judge: ApiServer) -> None:
+    before = quiet("Aggregated", name="moves")
+    assert apply(judge.client, before).warnings == ()
+    after = quiet("CoLocated", name="moves")
+    (said,) = warnings(apply(judge.client, after, dry_run=True))
+    assert said.text.startswith("TopologyChange: spec.topology: ")
+    assert apply(judge.client, quiet("Aggregated", {"worker.replicas": 3}, name="moves"), dry_run=True).warnings == ()
+
+
+def test_the_numbers_of_a_band_are_told(judge: ApiServer) -> None:
+    (case,) = [case for case in WARNINGS if case.sentence == "too few encoders"]
+    (said,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
+    assert "2 to 4 encoders and 5 to 5 PD workers" in said.text
+
+
+def test_the_two_kinds_of_gpus_are_told(judge: ApiServer) -> None:
+    (case,) = [case for case in WARNINGS if case.sentence == "one product in two pools"]
+    (said,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
+    assert "both have nvidia.com/gpu NVIDIA-GB200" in said.text
+
+
+def test_many_warnings_at_once_all_arrive(judge: ApiServer) -> None:
+    everything = {
+        **{"transfer": {"rdmaResource": "rdma/ib", "ucx": {"transports": ["tcp", "self"]}}},
+        **{"drain.timeoutSeconds": 1, "scaling.metricsSource": "Prometheus", "scaling.encodersPerPd.minPercent": 9000},
+        **{"runtime.image": "r/amd64", "encoder.args": ["--revision", "a"], "pools.1.gpu.product": "NVIDIA-GB200"},
+        **{"pd.args": ["--api-key", "secret", "--max-num-seqs", "1"], "pd.autoscaling": scaled(4, 4)},
+    }
+    answer = judge.client.create(collection(), deployment(changes=everything), dry_run=True)
+    assert answer.ok, answer.message
+    assert len(named(answer)) == len(set(named(answer))) == 14
+
+
+# Examples
+
+
+def manifests(text: str) -> list[dict[str, Any]]:
+    """The EPDDeployments among YAML documents."""
+    found = [document for document in yaml.safe_load_all(text) if isinstance(document, dict)]
+    return [document for document in found if document.get("kind") == "EPDDeployment"]
+
+
+def examples() -> list[Any]:
+    """Complete ones, and what overlays make of those that are not."""
+    found = []
+    for path in sorted((ROOT / "examples").glob("*/*.yaml")):
+        found += [pytest.param(m, id=f"{path.parent.name}/{path.name}") for m in manifests(path.read_text())]
+    for path in sorted((ROOT / "examples").glob("**/overlays/*/kustomization.yaml")):
+        command = [pypi.kubectl(locations()), "kustomize", path.parent]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found += [pytest.param(m, id=f"overlay {path.parent.name}") for m in manifests(text)]
+    return found
+
+
+@pytest.mark.parametrize("document", examples())
+def test_nothing_is_said_of_an_example(judge: ApiServer, document: dict[str, Any]) -> None:
+    document["metadata"].pop("namespace", None)
+    answer = judge.client.create(collection(), document, dry_run=True)
+    assert answer.ok, answer.message
+    assert answer.warnings == ()
+
+
+# Objects that were wrong before
+
+
+@pytest.mark.parametrize("case", DENIALS, ids=sentence)
+def test_an_object_from_before_a_denial_may_be_changed_mended_and_deleted(judge: ApiServer, case: Case) -> None:
+    old = old_object(case)
+    name = old["metadata"]["name"]
+    changed = {**old, "spec": {**old["spec"], "drain": {"timeoutSeconds": 600}}}
+    assert apply(judge.client, changed, namespace="old").message == ""
+    mended = quiet(case.topology, name=name)
+    assert apply(judge.client, mended, namespace="old", dry_run=True).message == ""
+    assert judge.client.request("DELETE", f"{collection('old')}/{name}?dryRun=All").ok
+
+
+def test_an_object_that_was_mended_may_not_go_wrong_again(judge: ApiServer) -> None:
+    (case,) = [case for case in DENIALS if case.name == "CacheAboveLimit"]
+    assert apply(judge.client, quiet(case.topology, name="mended")).ok
+    answer = apply(judge.client, quiet(case.topology, dict(case.changes), name="mended"))
+    assert answer.status == 422
+    assert "CacheAboveLimit: spec.worker.embeddingCache: " in answer.message
+
+
+def test_an_object_that_is_wrong_in_one_stage_may_not_go_wrong_in_another(judge: ApiServer) -> None:
+    (case,) = [case for case in DENIALS if case.name == "NoKVCache"]
+    worse = old_object(case)
+    worse["spec"]["frontend"]["autoscaling"] = worse["spec"]["encoder"]["autoscaling"]
+    answer = apply(judge.client, worse, namespace="old", dry_run=True)
+    assert answer.status == 422
+    assert "NoKVCache: spec.frontend.autoscaling.metrics: " in answer.message
+
+
+# What is none of their business
+
+
+def noisy(name: str) -> dict[str, Any]:
+    return quiet("Aggregated", {"drain.timeoutSeconds": 1}, name=name)
+
+
+def test_status_can_be_written_without_a_warning(judge: ApiServer) -> None:
+    assert named(apply(judge.client, noisy("status"))) == ["ShortDrain"]
+    status = {**noisy("status"), "status": {"observedGeneration": 1, "summary": "0/1"}}
+    del status["spec"]
+    path = f"{collection()}/status/status?fieldManager=epd-operator-status&force=true"
+    answer = judge.client.request("PATCH", path, status, content_type="application/apply-patch+yaml")
+    assert answer.ok, answer.message
+    assert answer.body["status"]["summary"] == "0/1"
+    assert answer.warnings == ()
+
+
+def test_labels_can_be_changed_without_a_warning(judge: ApiServer) -> None:
+    labelled = noisy("labels")
+    assert named(apply(judge.client, labelled)) == ["ShortDrain"]
+    labelled["metadata"]["labels"] = {"team": "a"}
+    answer = apply(judge.client, labelled)
+    assert answer.body["metadata"]["labels"] == {"team": "a"}
+    assert answer.warnings == ()
+
+
+def test_the_same_object_again_gives_no_warning_and_a_new_spec_does(judge: ApiServer) -> None:
+    again = noisy("again")
+    assert named(apply(judge.client, again)) == ["ShortDrain"]
+    assert apply(judge.client, again).warnings == ()
+    again["spec"]["worker"]["replicas"] = 3
+    assert named(apply(judge.client, again)) == ["ShortDrain"]
+
+
+def test_an_object_that_is_being_deleted_gives_no_warning(judge: ApiServer) -> None:
+    leaving = noisy("leaving")
+    leaving["metadata"]["finalizers"] = ["example.com/test"]
+    assert named(apply(judge.client, leaving)) == ["ShortDrain"]
+    assert judge.client.request("DELETE", f"{collection()}/leaving").ok
+    leaving["spec"]["worker"]["replicas"] = 3
+    answer = apply(judge.client, leaving)
+    assert answer.body["metadata"]["deletionTimestamp"]
+    assert answer.warnings == ()
+
+
+# Warnings that somebody accepts
+
+
+@pytest.mark.parametrize("accepted", ["ShortDrain", "SingleReplica, ShortDrain", " ShortDrain ,"])
+def test_an_accepted_warning_is_not_given(judge: ApiServer, accepted: str) -> None:
+    changes = {"drain.timeoutSeconds": 1}
+    answer = judge.client.create(collection(), quiet(changes=changes, accepted=accepted), dry_run=True)
+    assert answer.ok
+    assert answer.warnings == ()
+
+
+@pytest.mark.parametrize("accepted", ["", "SingleReplica", "ShortDrains", "shortdrain", "ShortDrain SingleReplica"])
+def test_other_warnings_are_given_all_the_same(judge: ApiServer, accepted: str) -> None:
+    changes = {"drain.timeoutSeconds": 1}
+    answer = judge.client.create(collection(), quiet(changes=changes, accepted=accepted), dry_run=True)
+    assert named(answer) == ["ShortDrain"]
+
+
+def test_a_denial_cannot_be_accepted(judge: ApiServer) -> None:
+    (case,) = [case for case in DENIALS if case.name == "CacheAboveLimit"]
+    found = quiet(case.topology, dict(case.changes), accepted="CacheAboveLimit")
+    assert judge.client.create(collection(), found, dry_run=True).status == 422
+
+
+# What the user sees, and would see without the policies
+
+
+def test_kubectl_shows_warnings_at_apply(judge: ApiServer, tmp_path: Path) -> None:
+    manifest = tmp_path / "object.json"
+    manifest.write_text(json.dumps(quiet(changes={"drain.timeoutSeconds": 1, "frontend.replicas": 1}, name="seen")))
+    command = [pypi.kubectl(locations()), f"--kubeconfig={judge.kubeconfig}", "apply", "-f", manifest]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "epddeployment.epd.dev/seen created\n"
+    shown = [line.partition("'epd-operator-warnings': ")[2] for line in done.stderr.splitlines()]
+    assert all(line.startswith("Warning: ") for line in done.stderr.splitlines())
+    assert [text.partition(": ")[0] for text in shown] == ["SingleReplica", "ShortDrain"]
+
+
+def test_kubectl_says_why_an_object_is_denied(judge: ApiServer, tmp_path: Path) -> None:
+    (case,) = [case for case in DENIALS if case.name == "BudgetTooSmall"]
+    manifest = tmp_path / "object.json"
+    manifest.write_text(json.dumps(quiet(changes=dict(case.changes), name="denied")))
+    command = [pypi.kubectl(locations()), f"--kubeconfig={judge.kubeconfig}", "apply", "-f", manifest]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "denied request: BudgetTooSmall: spec.scaling.gpuBudget: " in done.stderr
+
+
+IN_CHILDREN = ("HugePages", "TwoVolumeSources")
+
+
+@pytest.mark.parametrize("case", [case for case in DENIALS if case.name in IN_CHILDREN], ids=sentence)
+def test_the_api_server_would_refuse_the_children_of_what_is_denied(judge: ApiServer, case: Case) -> None:
+    assert any(answer.status == 422 for answer in children(judge, case))
+
+
+@pytest.mark.parametrize("case", [case for case in FINE if case.name in IN_CHILDREN], ids=sentence)
+def test_the_api_server_takes_the_children_of_what_comes_close(judge: ApiServer, case: Fine) -> None:
+    assert [answer.message for answer in children(judge, case)] == ["", "", ""]
+
+
+def children(server: ApiServer, case: Case | Fine) -> list[Answer]:
+    """Answers to the Deployments that the operator would make."""
+    identity = Identity(name="qwen", namespace="default", uid="1")
+    spec = EPDDeploymentSpec.model_validate(quiet(case.topology, dict(case.changes))["spec"])
+    made = (stage_deployment(spec, identity=identity, stage=stage) for stage in plan_stages(spec, identity=identity))
+    return [server.client.create("/apis/apps/v1/namespaces/default/deployments", one, dry_run=True) for one in made]

@@ -1,0 +1,136 @@
+"""The chart's admission policies on a real API server, and what it says to an object because of them."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epd_operator.api.v1alpha1.resource import GROUP, PLURAL, VERSION
+from support.apiserver import ApiServer
+from support.bad_objects import deployment
+from support.client import APPLY, Answer, Client
+from support.helm import Helm
+
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+ACCEPTED = "epd.dev/accepted-warnings"
+WORDS = re.compile(r"^Validation failed for ValidatingAdmissionPolicy '(.+?)' with binding '(.+?)': (.*)$", re.DOTALL)
+NAMED = re.compile(r"^'(\w+)(: )?'")
+
+Object = dict[str, Any]
+
+BIG = {"limits": {"memory": "256Gi"}}
+QUIET = {
+    "frontend.replicas": 2,
+    "model": {"name": "/models/qwen", "servedName": "qwen-vl", "storage": {"claimName": "models"}},
+}
+"""Changes to the small legal spec that leave nothing to warn of, but for what each stage needs."""
+STAGES = {"Aggregated": ("worker",), "CoLocated": ("group",), "Disaggregated": ("encoder", "pd")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """A warning of a policy.
+
+    Attributes:
+        policy: whose it is.
+        name: of the rule.
+        text: what the rule says.
+        whole: with the API server's words before it.
+    """
+
+    policy: str
+    name: str
+    text: str
+    whole: str
+
+
+def policies(helm: Helm, *words: str, release: str = "epd-operator") -> list[Object]:
+    """The policies and bindings that the chart renders."""
+    return [found for found in helm.template(*words, release=release) if found["kind"] in PLURALS]
+
+
+def names(policy: Object) -> list[str]:
+    """Names of the rules of a policy."""
+    found = (NAMED.match(rule["messageExpression"]) for rule in policy["spec"]["validations"])
+    return [match[1] for match in found if match]
+
+
+def install(server: ApiServer, documents: Iterable[Object], *, namespace: str = "default") -> None:
+    """Create policies and bindings, and wait until the server judges objects of the namespace by them."""
+    for document in documents:
+        answer = server.client.create(f"{REGISTRATION}/{PLURALS[document['kind']]}", document)
+        assert answer.ok, answer.message
+    for document in documents:
+        if document["kind"] == "ValidatingAdmissionPolicyBinding":
+            await_effect(server, document["spec"]["policyName"], namespace=namespace)
+
+
+def await_effect(server: ApiServer, policy: str, *, namespace: str = "default") -> None:
+    """Wait until an object that is wrong in every kind of way is judged by the policy."""
+    probe = deployment("CoLocated", changes={"frontend.mediaDecoding": "Frontend", "transfer.ucx.transports": ["sm"]})
+
+    def judged() -> bool:
+        answer = server.client.create(collection(namespace), probe, dry_run=True)
+        return f"'{policy}'" in answer.message or any(said.policy == policy for said in warnings(answer))
+
+    server.wait_for(f"policy {policy} in effect", judged)
+
+
+def collection(namespace: str = "default") -> str:
+    """Path of the EPDDeployments of a namespace."""
+    return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}"
+
+
+def quiet(
+    topology: str = "Disaggregated", changes: dict[str, Any] | None = None, *, name: str = "qwen", accepted: str = ""
+) -> Object:
+    """An object that gives no warning, with changes."""
+    limits = {f"{stage}.resources": BIG for stage in STAGES[topology]}
+    found = deployment(topology, changes=copy.deepcopy({**QUIET, **limits, **(changes or {})}), name=name)
+    if accepted:
+        found["metadata"]["annotations"] = {ACCEPTED: accepted}
+    return found
+
+
+def apply(client: Client, body: Object, *, namespace: str = "default", dry_run: bool = False) -> Answer:
+    """Server-side apply of an object."""
+    path = f"{collection(namespace)}/{body['metadata']['name']}?fieldManager=tests&force=true&fieldValidation=Strict"
+    return client.request("PATCH", path + ("&dryRun=All" if dry_run else ""), body, content_type=APPLY)
+
+
+def warnings(answer: Answer, *, policy: str | None = None) -> list[Said]:
+    """The warnings of policies, of one of them if given."""
+    found = []
+    for header in answer.warnings:
+        whole = header.partition(' - "')[2].removesuffix('"').replace('\\"', '"')
+        match = WORDS.match(whole)
+        if match and policy in (None, match[1]):
+            found.append(Said(policy=match[1], name=match[3].partition(":")[0], text=match[3], whole=whole))
+    return found
+
+
+def named(answer: Answer) -> list[str]:
+    """Names of the warnings, as they came."""
+    return [said.name for said in warnings(answer)]
+
+
+def strict(documents: Sequence[Object], *, namespace: str, prefix: str) -> list[Object]:
+    """The same policies under other names and in one namespace: they only warn, also of every expression that fails."""
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    found = copy.deepcopy(list(documents))
+    for document in found:
+        document["metadata"]["name"] = prefix + document["metadata"]["name"]
+        if document["kind"] == "ValidatingAdmissionPolicy":
+            document["spec"]["failurePolicy"] = "Fail"
+        else:
+            document["spec"]["policyName"] = prefix + document["spec"]["policyName"]
+            document["spec"]["validationActions"] = ["Warn"]
+            document["spec"]["matchResources"] = {"namespaceSelector": selector}
+    return found
