@@ -58,7 +58,7 @@ class Deployment:
 
     def leftovers(self) -> list[str]:
         """Everything in the namespace that belongs to the deployment."""
-        kinds = "deployments,replicasets,pods,services,serviceaccounts,rolebindings"
+        kinds = "deployments,replicasets,pods,services,serviceaccounts,rolebindings,networkpolicies,pdb"
         found = self.kubectl.items(kinds, "--namespace", self.namespace, "-l", f"epd.dev/deployment={self.name}")
         return [f"{item['kind']}/{item['metadata']['name']}" for item in found]
 

@@ -110,7 +110,7 @@ def _conditions(
 ) -> list[Condition]:
     unready = stalled or _waiting_for_removal(observation) or _first_problem(states)
     if unready is None and leftovers:
-        unready = Problem(Reason.SCALING_DOWN, f"{leftovers} objects of an earlier topology are being removed")
+        unready = Problem(Reason.SCALING_DOWN, f"{leftovers} objects that are no longer wanted are being removed")
     silent = next((s for s in states if s.ready == 0), None)
     available = (
         Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
