@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError, UnavailableError
 from epd_operator.cluster.kinds import DEPLOYMENT, POD
+from epd_operator.cluster.warnings import MAX_HEADERS, MAX_KNOWN, Warnings
 
 
 class Answers:
     """In place of the Kubernetes client: answers every request alike."""
 
-    def __init__(self, body: str, *, status: int = 200, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, body: str, *, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.body = body.encode()
         self.status = status
-        self.headers = headers or {}
+        self.headers = CIMultiDict(headers)
 
     async def param_serialize(self, method: str, path: str, **_: Any) -> tuple[str, str, dict[str, str], None, None]:
         return method, path, {}, None, None
@@ -58,5 +61,31 @@ async def test_null_in_an_answer_means_absent() -> None:
 @pytest.mark.parametrize(("header", "seconds"), [("5", 5.0), ("²", None), ("soon", None), ("", None)])
 async def test_only_a_number_of_seconds_is_a_wait(header: str, seconds: float | None) -> None:
     with pytest.raises(UnavailableError) as caught:
-        await cluster("{}", status=429, headers={"Retry-After": header}).get(DEPLOYMENT, namespace="n", name="d")
+        await cluster("{}", status=429, headers=[("Retry-After", header)]).get(DEPLOYMENT, namespace="n", name="d")
     assert caught.value.retry_after == seconds
+
+
+async def test_a_warning_of_the_api_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = [
+        ("Warning", '299 - "policy/v1beta1 is \\"deprecated\\""'),
+        ("Warning", '299 - "another\x1b[31m"'),
+        ("Warning", "what is this"),
+    ]
+    asked = cluster("{}", headers=warnings)
+    for _ in range(3):
+        await asked.get(DEPLOYMENT, namespace="n", name="d")
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        'policy/v1beta1 is "deprecated"',
+        "another [31m",
+    ]
+
+
+def test_any_number_of_warnings_takes_bounded_memory_and_log(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = Warnings()
+    for number in range(MAX_KNOWN + 10):
+        warnings.saw([f'299 - "{number} {"x" * 10_000}"'], request="GET /")
+    assert len(warnings._known) == MAX_KNOWN
+    assert max(len(record.getMessage()) for record in caplog.records) < 600
+    caplog.clear()
+    warnings.saw([f'299 - "of one answer {number}"' for number in range(1000)], request="GET /")
+    assert len(caplog.records) == MAX_HEADERS

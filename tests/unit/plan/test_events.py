@@ -57,6 +57,12 @@ def test_becoming_available_and_ready_is_told_and_losing_it_is_a_warning() -> No
     assert told(ready, starting) == [("Warning", "NoReadyPods")]
 
 
+@pytest.mark.parametrize("kind", ["Ready", "Available"])
+@pytest.mark.parametrize("holds", [True, False])
+def test_another_reason_for_the_same_state_is_neither_won_nor_lost(kind: str, holds: bool) -> None:
+    assert told(status(**{kind: (holds, "RollingOut")}), status(**{kind: (holds, "PodsStarting")})) == []
+
+
 @pytest.mark.parametrize("reason", ["NameTaken", "ChildRefused", "SpecInvalid"])
 def test_what_needs_a_person_is_a_warning_once_per_cause(reason: str) -> None:
     free, stalled = status(Stalled=(False, "Settled")), status(Stalled=(True, reason))

@@ -98,7 +98,7 @@ def test_whoever_is_silent_is_sent_away() -> None:
 
 
 def test_connections_beyond_the_limit_are_closed_and_their_places_are_free_again_afterwards() -> None:
-    port, _ = started(deadline=WAIT_SECONDS)
+    port, _ = started(deadline=100 * WAIT_SECONDS)
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(opened(port)) for _ in range(MAX_CONNECTIONS)]
         for connection in idle:

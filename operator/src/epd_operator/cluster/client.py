@@ -18,6 +18,7 @@ from kubernetes.aio import config as kubernetes_config
 from epd_operator.cluster.errors import NotFoundError, UnavailableError, error_for
 from epd_operator.cluster.kinds import Kind
 from epd_operator.cluster.ownership import with_whole_spec
+from epd_operator.cluster.warnings import Warnings
 
 PAGE_SIZE = 500
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -78,6 +79,7 @@ class Cluster:
 
     def __init__(self, api: kubernetes_client.ApiClient, *, on_request: RequestObserver = _ignore) -> None:
         self._api = api
+        self._warnings = Warnings()
         self._on_request = on_request
 
     async def get(self, kind: Kind, *, namespace: str, name: str) -> dict[str, Any] | None:
@@ -171,6 +173,7 @@ class Cluster:
         finally:
             seconds = time.monotonic() - began
             self._on_request(Request(verb=verb, kind=kind.kind, status=status, seconds=seconds))
+        self._warnings.saw(response.headers.getall("Warning", ()), request=request)
         answer = _decode(text, request=request, status=status)
         if status >= 300:
             raise error_for(

@@ -113,7 +113,7 @@ def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[A
     if (available := changed.get(ConditionType.AVAILABLE)) is not None and available.holds != available.held:
         if available.holds:
             yield _normal(available.reason, Action.SERVE, available.message)
-        elif available.held:
+        else:
             yield _warning(available.reason, Action.SERVE, available.message)
     if (ready := changed.get(ConditionType.READY)) is not None:
         won = ready.holds and not ready.held
