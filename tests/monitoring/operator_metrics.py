@@ -1,0 +1,93 @@
+"""The operator's metrics, from its own classes, as they are while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import generate_latest
+
+from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
+from epd_operator.cluster.client import Request
+from epd_operator.plan.events import Action, Announcement, EventType
+from epd_operator.plan.identity import StageName
+from epd_operator.plan.scaling.model import Decision, ScalingReason
+from epd_operator.runtime import announcer, health
+from epd_operator.runtime.keys import Key
+from epd_operator.runtime.metrics import Metrics
+from epd_operator.runtime.object_metrics import ObjectState
+from epd_operator.runtime.scaling_metrics import ScalingMetrics
+from epd_operator.runtime.workqueue import WorkQueue
+from epd_operator.scrape.metrics import ScrapeMetrics
+from epd_operator.scrape.outcome import Outcome
+
+GOOD = {
+    ConditionType.READY: ("True", Reason.ALL_STAGES_READY),
+    ConditionType.AVAILABLE: ("True", Reason.REQUESTS_ANSWERED),
+    ConditionType.RECONCILING: ("False", Reason.SETTLED),
+    ConditionType.STALLED: ("False", Reason.SETTLED),
+}
+
+
+def good_status(topology: str, stages: Mapping[StageName, int]) -> dict[str, Any]:
+    """The status of an object on which nothing is left to do."""
+    return {
+        "observedGeneration": 3,
+        "topology": topology,
+        "conditions": [{"type": kind, "status": status, "reason": reason} for kind, (status, reason) in GOOD.items()],
+        "stages": [
+            {"name": name, "desired": number, "ready": number, "updated": number} for name, number in stages.items()
+        ],
+    }
+
+
+class OperatorMetrics:
+    """A leader that looks after objects and to which nothing bad happens."""
+
+    def __init__(self, objects: Mapping[Key, tuple[str, Mapping[StageName, int]]]) -> None:
+        """`objects` are their topologies and ready pods per stage."""
+        self._objects = objects
+        self._metrics = Metrics()
+        self._scaling = ScalingMetrics(self._metrics.registry)
+        self._scraping = ScrapeMetrics(self._metrics.registry)
+        self._metrics.queue.watch(WorkQueue(clock=lambda: 0.0, random=lambda: 0.0))
+        health.show(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
+
+    def page(self) -> bytes:
+        """What Prometheus gets."""
+        return generate_latest(self._metrics.registry)
+
+    def work(self) -> None:
+        """A round of everything, errors that happen now and then included."""
+        metrics = self._metrics
+        metrics.resync.completed(clock=lambda: 0.0)
+        for outcome in ("settled", "settled", "changed"):
+            metrics.reconcile_seconds.labels(outcome=outcome).observe(0.02)
+        metrics.errors.labels(error="ConflictError").inc()
+        metrics.writes.inc()
+        metrics.queue.observe_wait(0.01)
+        for verb, kind, status in (("GET", "EPDDeployment", 200), ("APPLY", "Deployment", 200), ("GET", "Pod", 404)):
+            metrics.api.observe(Request(verb=verb, kind=kind, status=status, seconds=0.004))
+        ready = Announcement(type=EventType.NORMAL, reason=Reason.ALL_STAGES_READY, action=Action.RECONCILE, note="x")
+        metrics.events.observe(ready, announcer.Outcome.WRITTEN)
+        for key, (topology, stages) in self._objects.items():
+            state = ObjectState(generation=3, model="tiny", status=good_status(topology, stages))
+            metrics.objects.show(key, state)
+            for stage, number in stages.items():
+                self._scraping.observe_page(stage, Outcome.OK)
+                if stage is not StageName.FRONTEND:
+                    self._scaling.show(key, _decision(stage, replicas=number))
+
+
+def _decision(stage: StageName, *, replicas: int) -> Decision:
+    return Decision(
+        stage=stage,
+        current=replicas,
+        desired=replicas,
+        reason=ScalingReason.WITHIN_TARGET,
+        message="fine",
+        signal="requests",
+        value=3.0,
+        target=4.0,
+        metric_age_seconds=1.0,
+    )

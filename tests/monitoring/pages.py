@@ -1,0 +1,59 @@
+"""Pages of real processes, served on loopback addresses at the ports that pods have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+FOLDER = Path(__file__).parent / "pages"
+NAMES = ("frontend", "encoder", "pd", "encoder-nixl", "pd-nixl")
+
+
+def recorded(name: str, moment: str) -> bytes:
+    """A page at a moment: early or busy."""
+    return (FOLDER / f"{name}_{moment}.txt").read_bytes()
+
+
+def series_value(page: bytes, name: str) -> float:
+    """The sum of a metric's samples on a page."""
+    families = text_string_to_metric_families(page.decode())
+    return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+
+@dataclass
+class PageServer:
+    """Serves one page at an address, whatever it is at the time."""
+
+    host: str
+    port: int
+    page: Callable[[], bytes]
+    _server: ThreadingHTTPServer = field(init=False)
+
+    def start(self) -> None:
+        """Serve until `stop`."""
+        page = self.page
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = page()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer((self.host, self.port), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        """Close the port."""
+        self._server.shutdown()
+        self._server.server_close()
