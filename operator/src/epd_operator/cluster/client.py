@@ -15,7 +15,7 @@ import aiohttp
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
-from epd_operator.cluster.errors import NotFoundError, UnavailableError, error_for
+from epd_operator.cluster.errors import FencedError, NotFoundError, UnavailableError, error_for
 from epd_operator.cluster.kinds import Kind
 from epd_operator.cluster.ownership import with_whole_spec
 from epd_operator.cluster.warnings import Warnings
@@ -31,7 +31,7 @@ class Request:
     """A request that has ended.
 
     Attributes:
-        verb: GET, LIST, APPLY, CREATE, PATCH or DELETE.
+        verb: GET, LIST, APPLY, CREATE, REPLACE, PATCH or DELETE.
         kind: kind of the object.
         status: HTTP status, or 0 where no answer came.
         seconds: how long it took until the answer was read.
@@ -51,9 +51,24 @@ def _ignore(_request: Request) -> None:
     """The observer that observes nothing."""
 
 
+def _always() -> bool:
+    return True
+
+
 @asynccontextmanager
-async def connect(*, on_request: RequestObserver = _ignore) -> AsyncIterator[Cluster]:
-    """A connection with the credentials of the pod, or of the kubeconfig outside a cluster."""
+async def connect(
+    *,
+    on_request: RequestObserver = _ignore,
+    may_write: Callable[[], bool] = _always,
+    timeout: float = REQUEST_TIMEOUT_SECONDS,  # noqa: ASYNC109 - of each request
+) -> AsyncIterator[Cluster]:
+    """A connection with the credentials of the pod, or of the kubeconfig outside a cluster.
+
+    Args:
+        on_request: called after every request.
+        may_write: asked before every write.
+        timeout: of one request, in seconds.
+    """
     configuration = kubernetes_client.Configuration()
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         kubernetes_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -63,7 +78,7 @@ async def connect(*, on_request: RequestObserver = _ignore) -> AsyncIterator[Clu
         )
     configuration.connection_pool_maxsize = MAX_CONNECTIONS
     async with kubernetes_client.ApiClient(configuration) as api:
-        yield Cluster(api, on_request=on_request)
+        yield Cluster(api, on_request=on_request, may_write=may_write, timeout=timeout)
 
 
 def own_namespace(file: Path = NAMESPACE_FILE) -> str | None:
@@ -77,10 +92,19 @@ def own_namespace(file: Path = NAMESPACE_FILE) -> str | None:
 class Cluster:
     """Reads and writes objects as mappings. Never decodes into typed models: that costs 25 times as much."""
 
-    def __init__(self, api: kubernetes_client.ApiClient, *, on_request: RequestObserver = _ignore) -> None:
+    def __init__(
+        self,
+        api: kubernetes_client.ApiClient,
+        *,
+        on_request: RequestObserver = _ignore,
+        may_write: Callable[[], bool] = _always,
+        timeout: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> None:
         self._api = api
         self._warnings = Warnings()
         self._on_request = on_request
+        self._may_write = may_write
+        self._timeout = timeout
 
     async def get(self, kind: Kind, *, namespace: str, name: str) -> dict[str, Any] | None:
         """One object, or None where there is none."""
@@ -88,6 +112,10 @@ class Cluster:
             return await self._call("GET", kind, path=kind.path(namespace=namespace, name=name))
         except NotFoundError:
             return None
+
+    async def read(self, kind: Kind, *, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Whatever stands at a path that has to do with the kind."""
+        return await self._call("GET", kind, path=path, query=query)
 
     async def list(self, kind: Kind, *, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
         """All objects with the labels, read page by page."""
@@ -123,6 +151,12 @@ class Cluster:
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object that is not managed further, such as an Event."""
         return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
+
+    async def replace(self, kind: Kind, *, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace an object whole, if it still has the resourceVersion that the body names."""
+        metadata = body["metadata"]
+        path = kind.path(namespace=metadata["namespace"], name=metadata["name"])
+        return await self._call("REPLACE", kind, path=path, body=body)
 
     async def patch(self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Change the fields of the body and no others, by a merge patch."""
@@ -162,6 +196,8 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         request = f"{verb} {path}"
+        if verb not in ("GET", "LIST") and not self._may_write():
+            raise FencedError("not sent, because somebody else may lead by now", request=request)
         began = time.monotonic()
         status = 0
         try:
@@ -187,7 +223,7 @@ class Cluster:
     async def _send(
         self, verb: str, *, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
     ) -> Any:
-        method = {"LIST": "GET", "APPLY": "PATCH", "CREATE": "POST"}.get(verb, verb)
+        method = {"LIST": "GET", "APPLY": "PATCH", "CREATE": "POST", "REPLACE": "PUT"}.get(verb, verb)
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if method == "PATCH":
             headers["Content-Type"] = f"application/{'apply-patch+yaml' if verb == 'APPLY' else 'merge-patch+json'}"
@@ -198,9 +234,7 @@ class Cluster:
             header_params=headers,
             auth_settings=["BearerToken"],
         )
-        return await self._api.call_api(
-            method, url, header_params=headers, body=body, _request_timeout=REQUEST_TIMEOUT_SECONDS
-        )
+        return await self._api.call_api(method, url, header_params=headers, body=body, _request_timeout=self._timeout)
 
 
 def _decode(text: bytes, *, request: str, status: int) -> dict[str, Any]:

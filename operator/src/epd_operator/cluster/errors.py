@@ -18,6 +18,11 @@ class ClusterError(Exception):
         self.status = status
         self.retry_after = retry_after
 
+    def reword(self, message: str) -> None:
+        """Say it in other words."""
+        self.message = message
+        self.args = (f"{self.request}: {message}",)
+
 
 class NotFoundError(ClusterError):
     """The object, or its kind, does not exist."""
@@ -41,6 +46,10 @@ class FaultError(ClusterError):
 
 class UnavailableError(ClusterError):
     """The server is busy, down or out of reach: try again later."""
+
+
+class FencedError(ClusterError):
+    """Not sent: another replica may be at work."""
 
 
 def error_for(message: str, *, request: str, status: int, retry_after: float | None = None) -> ClusterError:

@@ -64,6 +64,11 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._not_before: dict[K, float] = {}
         self._changed = asyncio.Event()
+        self._closed = False
+
+    def close(self) -> None:
+        """Hand out no more keys: the operator stops."""
+        self._closed = True
 
     def add(self, key: K, *, delay: float = 0.0) -> None:
         """Make the key due after the delay, in seconds, or earlier if it already is."""
@@ -80,6 +85,8 @@ class WorkQueue(Generic[K]):
                 default=(None, None),
             )
             now = self._clock()
+            if self._closed:
+                key, due = None, None
             if key is not None and due is not None and due <= now:
                 del self._due[key]
                 self._processing[key] = now

@@ -1,0 +1,49 @@
+"""Whether the API server serves a kind, and lets us read it: kopf never asks a second time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.cluster.kinds import Kind
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 2.0
+
+
+async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> None:
+    """Return when all kinds can be listed; an empty list of namespaces means all. CRDs and rights may come later."""
+    told = ""
+    while obstacle := await _obstacle(cluster, kinds=kinds, namespaces=namespaces):
+        if obstacle != told:
+            logger.warning("waiting until all kinds can be watched: %s", obstacle)
+            told = obstacle
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _obstacle(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> str:
+    try:
+        for kind in kinds:
+            if not await _is_discovered(cluster, kind):
+                return f"{kind.plural} of {kind.api_version} are not served"
+            for namespace in namespaces or (None,):
+                await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
+    except ClusterError as error:
+        return str(error)
+    return ""
+
+
+async def _is_discovered(cluster: Cluster, kind: Kind) -> bool:
+    """Discovery lags behind the kinds that are served, and kopf believes the former."""
+    group, _, version = kind.api_version.rpartition("/")
+    if not group:
+        return True
+    versions = (await cluster.read(kind, path=f"/apis/{group}")).get("versions", ())
+    if version not in [found.get("version") for found in versions]:
+        return False
+    resources = (await cluster.read(kind, path=f"/apis/{kind.api_version}")).get("resources", ())
+    return kind.plural in [found.get("name") for found in resources]
