@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -196,3 +197,37 @@ def test_what_artifact_hub_shows_is_what_is_here(render: Any) -> None:
         assert shown[name]["version"] == spec["versions"][0]["name"]
     assert {item["kind"] for item in yaml.safe_load(notes["artifacthub.io/changes"])} <= {"added", "changed", "fixed"}
     assert EPD in shown
+
+
+# The guide
+
+GUIDE = ROOT / "docs" / "install.md"
+
+
+def test_the_values_for_production_of_the_guide_are_accepted(render: Any) -> None:
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    objects = render(yaml.safe_load(block))
+    assert one(objects, "Deployment")["spec"]["replicas"] == 2
+    assert "PodDisruptionBudget" in kinds(objects)
+
+
+def test_the_guide_tells_every_right_of_the_operator(render: Any) -> None:
+    told = set()
+    for line in GUIDE.read_text().split("<!-- rights -->")[1].split("\n\n")[0].splitlines()[3:]:
+        group, resources, verbs, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        names = re.findall(r"`([a-z/]+)`", resources)
+        told |= {(group.strip("`"), name, verb) for name in names for verb in verbs.split(", ")}
+    granted = set()
+    for rule in one([item for item in render({}) if item["metadata"]["name"] == "epd-operator"], "ClusterRole")[
+        "rules"
+    ]:
+        for group in rule["apiGroups"]:
+            granted |= {(group or "core", name, verb) for name in rule["resources"] for verb in rule["verbs"]}
+    assert told == granted
+
+
+@pytest.mark.parametrize("file", ["warnings", "denials"])
+def test_the_parts_that_the_guide_applies_apart_can_be_rendered_alone(offline_helm: Helm, file: str) -> None:
+    found = offline_helm.template("--show-only", f"templates/admission/{file}.yaml")
+    assert kinds(found) == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert kinds(offline_helm.template("--show-only", "templates/worker-role.yaml")) == {"ClusterRole"}

@@ -41,11 +41,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.workerRole.name }}
 {{- end }}
 
-{{- /* Whether a CRD is for this release to write: "true" or "". Takes name, mode and root. */ -}}
-{{- define "epd.ownsCRD" -}}
-{{- if eq .mode "Always" }}true
-{{- else if eq .mode "Auto" }}
-{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name }}
+{{- /* Whether a cluster-scoped object is absent or belongs to this release: "true" or "". Takes apiVersion, kind, name and root. */ -}}
+{{- define "epd.isFree" -}}
+{{- $found := lookup .apiVersion .kind "" .name }}
 {{- if not $found }}true
 {{- else }}
 {{- $annotations := $found.metadata.annotations | default dict }}
@@ -53,6 +51,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $namespace := get $annotations "meta.helm.sh/release-namespace" }}
 {{- if and (eq $release .root.Release.Name) (eq $namespace .root.Release.Namespace) }}true{{ end }}
 {{- end }}
+{{- end }}
+
+{{- /* Whether a CRD is for this release to write: "true" or "". Takes name, mode and root. */ -}}
+{{- define "epd.ownsCRD" -}}
+{{- if eq .mode "Always" }}true
+{{- else if eq .mode "Auto" }}
+{{- include "epd.isFree" (dict "apiVersion" "apiextensions.k8s.io/v1" "kind" "CustomResourceDefinition" "name" .name "root" .root) }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether the role of worker pods is for this release to write: "true" or "". */ -}}
+{{- define "epd.ownsWorkerRole" -}}
+{{- if .Values.workerRole.create }}
+{{- include "epd.isFree" (dict "apiVersion" "rbac.authorization.k8s.io/v1" "kind" "ClusterRole" "name" (include "epd.workerRole" .) "root" .) }}
 {{- end }}
 {{- end }}
 
