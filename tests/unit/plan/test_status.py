@@ -67,8 +67,31 @@ def test_pods_of_an_old_template_are_a_roll_out() -> None:
 
 def test_pods_that_are_too_many_are_drained_before_the_object_is_ready() -> None:
     world = settled()
-    world.children[ChildKey("Deployment", "qwen-pd")]["status"]["replicas"] = 4
+    world.children[ChildKey("Deployment", "qwen-pd")]["status"].update(replicas=4, updatedReplicas=4)
     assert condition(status(world.observation()), "Ready")["reason"] == "ScalingDown"
+
+
+def test_a_roll_out_is_not_over_while_an_old_pod_stands_in_for_a_new_one() -> None:
+    world = settled()
+    world.children[ChildKey("Deployment", "qwen-frontend")]["status"].update(replicas=2, updatedReplicas=1)
+    assert condition(status(world.observation()), "Ready")["reason"] == "RollingOut"
+
+
+def test_trouble_of_one_stage_is_told_before_the_roll_out_of_another() -> None:
+    world = settled()
+    for stage in ("frontend", "encoder"):
+        world.children[ChildKey("Deployment", f"qwen-{stage}")]["status"].update(updatedReplicas=0)
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+    world.children[ChildKey("Deployment", "qwen-pd")]["status"].update(readyReplicas=2, conditions=[failure])
+    found = condition(status(world.observation()), "Ready")
+    assert found["reason"] == "PodsRefused"
+    assert found["message"].startswith("pd 2/3: ")
+
+
+def test_of_stages_that_are_starting_the_one_that_the_frontends_wait_for_is_told() -> None:
+    found = condition(status(World(IDENTITY).observation()), "Ready")
+    assert found["reason"] == "PodsStarting"
+    assert found["message"].startswith("encoder 0/2: ")
 
 
 def test_a_status_from_before_the_last_change_is_not_believed() -> None:

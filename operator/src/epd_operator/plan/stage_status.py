@@ -99,8 +99,9 @@ def _pod_problem(state: StageState, *, observation: Observation) -> Problem | No
     found = worst([p for pod in observation.pods_of(state.plan.name) if (p := problem_of(pod)) is not None])
     if found is not None and found.reason is not Reason.PODS_STARTING:
         return found
-    if state.updated < wanted and state.outdated:
-        return Problem(Reason.ROLLING_OUT, f"{state.updated} of {wanted} pods have the current template")
+    if state.outdated:  # even where all current pods exist: they may not be ready yet, while the old ones are
+        current = min(state.updated, wanted)
+        return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template")
     if state.ready < wanted:
         return found or Problem(Reason.PODS_STARTING, f"{wanted - state.ready} of {wanted} pods are starting")
     if state.updated < wanted:

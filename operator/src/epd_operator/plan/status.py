@@ -25,6 +25,14 @@ from epd_operator.plan.stage_status import StageState, stage_states
 _CHANGEABLE = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
 """Numbers and identifiers, which differ between two refusals of the same thing."""
 
+_PATIENCE = {
+    Reason.ROLLING_OUT: 1,
+    Reason.SCALING_DOWN: 1,
+    Reason.PODS_STARTING: 2,
+    Reason.WAITING_FOR_ENCODER: 3,
+}
+"""Reasons that are no trouble: what is in trouble comes first, what only waits for another stage last."""
+
 
 def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str) -> dict[str, Any]:
     """Status of an object whose spec could be planned.
@@ -136,19 +144,16 @@ def _conditions(
 
 
 def _first_problem(states: list[StageState]) -> Problem | None:
-    """The problem of the stage that the others wait for; frontends wait for all others."""
-    last_resort: Problem | None = None
-    for state in states:
-        if state.problem is None:
-            continue
-        described = Problem(
-            state.problem.reason, f"{state.plan.name} {state.ready}/{state.plan.replicas}: {state.problem.message}"
-        )
-        if state.problem.reason not in (Reason.PODS_STARTING, Reason.WAITING_FOR_ENCODER):
-            return described
-        if last_resort is None or state.problem.reason is Reason.PODS_STARTING:
-            last_resort = described
-    return last_resort
+    """The problem that a person should read first; of stages that only take their time the last one's, because
+    frontends, which come first, wait for all others.
+    """
+    found = [
+        Problem(s.problem.reason, f"{s.plan.name} {s.ready}/{s.plan.replicas}: {s.problem.message}")
+        for s in states
+        if s.problem is not None
+    ]
+    trouble = next((problem for problem in found if problem.reason not in _PATIENCE), None)
+    return trouble or min(reversed(found), key=lambda problem: _PATIENCE[problem.reason], default=None)
 
 
 def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observation: Observation, now: str) -> Condition:

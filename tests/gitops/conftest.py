@@ -1,0 +1,19 @@
+"""A real API server, and programs that judge as GitOps tools do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.fixtures import api_server, bare_api_server, controllers, crd_answers, world
+from support.gitops import Checker, health_checker
+
+__all__ = ["api_server", "bare_api_server", "controllers", "crd_answers", "world"]
+
+
+@pytest.fixture(scope="session")
+def checker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
+    """Argo CD, Flux and kstatus with the health checks of the examples."""
+    with health_checker(tmp_path_factory.mktemp("checker")) as started:
+        yield started

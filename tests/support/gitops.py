@@ -1,0 +1,106 @@
+"""What GitOps tools make of objects: one ``gitops-check`` for many objects, and the examples that it judges by."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "gitops"
+HEALTH_LUA = EXAMPLES / "argocd" / "health.lua"
+SERVING = EXAMPLES / "flux" / "serving.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What one tool says of an object.
+
+    Attributes:
+        status: its word for the object's state.
+        message: what it tells the user.
+        error: why it could not say anything; empty where it could.
+    """
+
+    status: str
+    message: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """What the three tools say of one object."""
+
+    argocd: Verdict
+    flux: Verdict
+    kstatus: Verdict
+
+
+def binary() -> Path:
+    """The program, as built from its Go modules.
+
+    Raises:
+        RuntimeError: it has not been built.
+    """
+    command = [sys.executable, "-m", "epd_local", "build", "--print", "gitops-check"]
+    path = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip().splitlines()[-1])
+    if not path.exists():
+        raise RuntimeError("gitops-check is not built: PYTHONPATH=e2e/src python -m epd_local build gitops-check")
+    return path
+
+
+def flux_expressions() -> dict[str, Any]:
+    """The health expressions of the example for Flux."""
+    (check,) = yaml.safe_load(SERVING.read_text())["spec"]["healthCheckExprs"]
+    expressions: dict[str, Any] = check
+    return expressions
+
+
+class Checker:
+    """A running ``gitops-check``; a context manager."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        self._process = subprocess.Popen(
+            [binary(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=60)
+
+    def health(self, thing: dict[str, Any]) -> Verdicts:
+        """What the tools say of an object."""
+        said = self._ask(thing)
+        return Verdicts(**{tool: Verdict(**said[tool]) for tool in ("argocd", "flux", "kstatus")})
+
+    def decode(self, thing: dict[str, Any]) -> Verdict:
+        """Whether Flux's own types have all fields of an object."""
+        return Verdict(**self._ask(thing))
+
+    def _ask(self, thing: dict[str, Any]) -> dict[str, Any]:
+        pipe, answers = self._process.stdin, self._process.stdout
+        assert pipe is not None
+        assert answers is not None
+        pipe.write(json.dumps(thing) + "\n")
+        pipe.flush()
+        line = answers.readline()
+        assert line, f"gitops-check ended with {self._process.wait(timeout=60)}"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def health_checker(folder: Path, *, lua: Path = HEALTH_LUA) -> Checker:
+    """A checker with the examples' expressions for Flux and a script for Argo CD; *folder* takes a file."""
+    expressions = folder / "expressions.json"
+    expressions.write_text(json.dumps(flux_expressions()))
+    return Checker("health", "--lua", lua, "--cel", expressions)

@@ -1,0 +1,257 @@
+"""The life of an EPDDeployment, stage by stage, as the real reconciler and the real controllers bring it about.
+
+Each function takes a fresh world and leaves its object, ``qwen``, in one stage of its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
+from epd_operator.plan.pods import is_ready
+from support.operated import PRIMARIES, World, moment
+from support.specs import raw_spec
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+ATTEMPTS = 150
+"""Passes while the controllers work: generous, for machines under load."""
+
+RUNNING = {
+    "phase": "Running",
+    "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}],
+}
+
+Stage = Callable[[World], Awaitable[None]]
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
+    """Status of a pod whose container waits."""
+    return _container({"waiting": {"reason": reason, "message": message}}, **more)
+
+
+def _container(state: dict[str, Any], **more: Any) -> dict[str, Any]:
+    container = {"name": "main", "ready": False, "restartCount": 0, "image": "i", "imageID": "", "state": state, **more}
+    return {"phase": "Pending", "containerStatuses": [container]}
+
+
+ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+POD_PROBLEMS: dict[str, dict[str, Any]] = {
+    "ImagePullFailed": waiting("ImagePullBackOff", "not found"),
+    "ContainerConfigInvalid": waiting("CreateContainerConfigError", 'secret "token" not found'),
+    "CrashLooping": waiting("CrashLoopBackOff", lastState=ENDED),
+    "ContainerRestarted": _container({"running": {}}, lastState=ENDED),
+    "Unschedulable": {
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU"}]
+    },
+    "PodsFailed": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"},
+}
+
+
+async def until(world: World, reason: str) -> None:
+    """Passes until the object says so."""
+    said = ""
+    for _ in range(ATTEMPTS):
+        await world.run_pass()
+        said = (await world.conditions())["Ready"]["reason"]
+        if said == reason:
+            return
+        await moment()
+    raise AssertionError(f"{said}, not {reason}")
+
+
+async def pods(world: World, component: str) -> list[dict[str, Any]]:
+    """Pods of a stage."""
+    selector = f"epd.dev/deployment=qwen,app.kubernetes.io/component={component}"
+    return await world.cluster.list(POD, namespace=world.namespace, selector=selector)
+
+
+def play(world: World, pod: dict[str, Any], status: dict[str, Any]) -> None:
+    """Be the kubelet of a pod."""
+    path = f"/api/v1/namespaces/{world.namespace}/pods/{pod['metadata']['name']}/status"
+    answer = world.server.client.request("PATCH", path, {"status": status}, content_type=STRATEGIC)
+    assert answer.ok or answer.status == 404, answer.message
+
+
+def patch(world: World, body: dict[str, Any]) -> None:
+    """Be the user."""
+    path = f"{PRIMARIES.format(world.namespace)}/qwen"
+    answer = world.server.client.request("PATCH", path, body, content_type=MERGE)
+    assert answer.ok, answer.message
+
+
+async def not_yet_seen(world: World) -> None:
+    world.create(raw_spec("Aggregated"))
+
+
+async def starting(world: World) -> None:
+    world.create(raw_spec("Aggregated"))
+    await until(world, "PodsStarting")
+
+
+async def waiting_for_the_encoder(world: World) -> None:
+    world.create(raw_spec())
+    await until(world, "PodsStarting")
+    stages = (await world.find(EPD_DEPLOYMENT, "qwen"))["status"]["stages"]
+    assert "WaitingForEncoder" in [stage.get("reason") for stage in stages]
+
+
+async def ready(world: World) -> None:
+    world.create(raw_spec("Aggregated"))
+    await run_all(world)
+
+
+async def run_all(world: World) -> None:
+    """Be kubelets on which everything runs."""
+    for _ in range(ATTEMPTS):
+        await world.run_pass()
+        if (await world.conditions())["Ready"]["status"] == "True":
+            return
+        for component in ("frontend", "worker"):
+            for pod in await pods(world, component):
+                if not is_ready(pod):
+                    play(world, pod, RUNNING)
+        await moment()
+    raise AssertionError(f"not ready: {await world.conditions()}")
+
+
+async def stale(world: World) -> None:
+    await ready(world)
+    patch(world, {"spec": {"worker": {"replicas": 3}}})
+
+
+async def rolling_out(world: World) -> None:
+    await ready(world)
+    patch(world, {"spec": {"runtime": {"image": "example.test/epd:2"}}})
+    await until(world, "RollingOut")
+    for _ in range(ATTEMPTS):
+        if any(not is_ready(pod) for pod in await pods(world, "worker")):
+            return
+        await moment()
+    raise AssertionError("no pod of the new template")
+
+
+async def rolled_out(world: World) -> None:
+    await rolling_out(world)
+    await run_all(world)
+
+
+async def rolling_out_to_an_image_that_is_not_there(world: World) -> None:
+    await rolling_out(world)
+    await _trouble(world, "ImagePullFailed")
+
+
+async def scaling_up(world: World) -> None:
+    await ready(world)
+    patch(world, {"spec": {"worker": {"replicas": 3}}})
+    await until(world, "PodsStarting")
+
+
+async def scaling_down(world: World) -> None:
+    """In a world without controllers, or it would be over at once."""
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    for stage in ("frontend", "worker"):
+        await world.report_ready(f"qwen-{stage}")
+    await world.settle()
+    patch(world, {"spec": {"worker": {"replicas": 1}}})
+    await world.run_pass()
+    live = await world.find(DEPLOYMENT, "qwen-worker")
+    counts = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), 2)
+    status = {"observedGeneration": live["metadata"]["generation"], **counts}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "status": status}
+    body["metadata"] = {"name": "qwen-worker", "namespace": world.namespace}
+    await world.cluster.apply(DEPLOYMENT, body=body, field_manager="nodes", subresource="status")
+    await until(world, "ScalingDown")
+
+
+async def all_workers_lost(world: World) -> None:
+    await ready(world)
+    lost = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "False"}]
+    for pod in await pods(world, "worker"):
+        play(world, pod, {"conditions": lost})
+    await until(world, "PodsStarting")
+    for _ in range(ATTEMPTS):
+        if (await world.conditions())["Available"]["status"] == "False":
+            return
+        await moment()
+        await world.run_pass()
+    raise AssertionError("still available")
+
+
+def troubled(reason: str) -> Stage:
+    """The stage in which the pods of a new object have a problem."""
+
+    async def reach(world: World) -> None:
+        await starting(world)
+        await _trouble(world, reason)
+
+    return reach
+
+
+async def _trouble(world: World, reason: str) -> None:
+    """Be kubelets on which a worker that is not ready has a problem."""
+    for _ in range(ATTEMPTS):
+        await world.run_pass()
+        if (await world.conditions())["Ready"]["reason"] == reason:
+            return
+        for pod in await pods(world, "worker"):
+            if not is_ready(pod):
+                play(world, pod, POD_PROBLEMS[reason])
+                break
+        await moment()
+    raise AssertionError(f"{await world.conditions()}, not {reason}")
+
+
+async def refused_by_a_quota(world: World) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    assert world.server.client.create(f"/api/v1/namespaces/{world.namespace}/resourcequotas", quota).ok
+    world.create(raw_spec("Aggregated"))
+    await until(world, "PodsRefused")
+
+
+async def name_taken(world: World) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "qwen"}, "spec": {"ports": [{"port": 80}]}}
+    assert world.server.client.create(f"/api/v1/namespaces/{world.namespace}/services", service).ok
+    world.create(raw_spec("Aggregated"))
+    await until(world, "NameTaken")
+
+
+async def child_refused(world: World) -> None:
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    world.create(raw_spec("Aggregated", podTemplate={"affinity": affinity}))
+    await until(world, "ChildRefused")
+
+
+async def spec_invalid(world: World) -> None:
+    """As with an operator that is older than the object's CRD: no real spec that the server lets pass is invalid."""
+    world.create(raw_spec("Aggregated"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("spec.worker: this version does not know it")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("epd_operator.runtime.reconciler.make_plan", refuse)
+        await until(world, "SpecInvalid")
+
+
+async def waiting_for_removal(world: World) -> None:
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    child = f"/api/v1/namespaces/{world.namespace}/services/qwen"
+    hold = {"metadata": {"finalizers": ["example.test/hold"]}}
+    assert world.server.client.request("PATCH", child, hold, content_type=MERGE).ok
+    assert world.server.client.request("DELETE", child).ok
+    assert world.server.client.request("DELETE", f"{PRIMARIES.format(world.namespace)}/qwen").ok
+    world.create(raw_spec("Aggregated"))
+    await until(world, "WaitingForRemoval")
+
+
+async def being_deleted(world: World) -> None:
+    await ready(world)
+    patch(world, {"metadata": {"finalizers": ["example.test/hold"]}})
+    assert world.server.client.request("DELETE", f"{PRIMARIES.format(world.namespace)}/qwen").ok
+    await world.run_pass()
