@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import pytest
 import yaml
 
 from monitoring.charted import render
-from monitoring.pages import recorded, series_value
 from monitoring.prometheus import Prometheus
 from monitoring.world import SYSTEM, Fleet
 from support.apiserver import ApiServer
@@ -86,8 +86,6 @@ def _pass_traffic(server: Prometheus, fleet: Fleet) -> None:
     server.wait_for("all pages scraped", lambda: server.value("sum(up)") == pages)
     fleet.moment = "busy"
     fleet.operator.work()
-    tokens = series_value(recorded("pd", "busy"), "vllm:generation_tokens_total")
-    everywhere = f"count(vllm:generation_tokens_total == {tokens}) == 3"
-    server.wait_for("pages with more requests scraped", lambda: bool(server.query(everywhere)))
-    server.wait_for("the operator's page, too", lambda: server.value("sum(epd_operator_reconcile_writes_total)") == 2)
+    moved = time.time()
+    server.wait_for("all pages scraped again", lambda: min(server.values("timestamp(up)")) > moved)
     server.wait_for("latencies recorded", lambda: bool(server.values("epd:time_to_first_token_seconds:p95_5m")))

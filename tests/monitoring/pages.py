@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 FOLDER = Path(__file__).parent / "pages"
 NAMES = ("frontend", "encoder", "pd", "encoder-nixl", "pd-nixl")
 
@@ -17,12 +15,6 @@ NAMES = ("frontend", "encoder", "pd", "encoder-nixl", "pd-nixl")
 def recorded(name: str, moment: str) -> bytes:
     """A page at a moment: early or busy."""
     return (FOLDER / f"{name}_{moment}.txt").read_bytes()
-
-
-def series_value(page: bytes, name: str) -> float:
-    """The sum of a metric's samples on a page."""
-    families = text_string_to_metric_families(page.decode())
-    return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
 
 @dataclass

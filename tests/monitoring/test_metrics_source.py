@@ -1,0 +1,82 @@
+"""What the operator reads from a real Prometheus server is what it would read from the pods themselves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epd_operator.plan.identity import StageName
+from epd_operator.plan.process import HTTP_PORT, SYSTEM_PORT
+from epd_operator.runtime.keys import Key
+from epd_operator.scrape.fetch import open_session
+from epd_operator.scrape.latency import LatencyTotals
+from epd_operator.scrape.prometheus import PrometheusSource
+from epd_operator.scrape.readings import Readings
+from epd_operator.scrape.scraper import open_scraper
+from epd_operator.scrape.targets import Target
+from monitoring.prometheus import Prometheus
+from monitoring.world import ENCODERS_PER_GROUP, OBJECTS, Fleet
+
+each_object = pytest.mark.parametrize("key", OBJECTS, ids=lambda key: key.name)
+
+
+def targets_of(fleet: Fleet, key: Key) -> list[Target]:
+    """The pages that the operator reads of a deployment: of a group that of its PD process."""
+    pods = [pod for pod in fleet.pods() if pod.namespace == key.namespace and pod.name.startswith(f"{key.name}-")]
+    ports = {StageName.FRONTEND: HTTP_PORT, StageName.GROUP: SYSTEM_PORT + ENCODERS_PER_GROUP}
+    return [
+        Target(
+            pod=pod.name,
+            stage=pod.stage,
+            ready=True,
+            url=f"http://{fleet.addresses[pod.name]}:{ports.get(pod.stage, SYSTEM_PORT)}/metrics",
+        )
+        for pod in pods
+        if pod.stage is not None
+    ]
+
+
+def without_times(readings: Readings) -> Any:
+    """Readings without the moments at which they were made."""
+    loads = {pod: replace(load, measured_at=None) for pod, load in readings.loads.items()}
+    latencies: dict[str, LatencyTotals] = {
+        pod: replace(totals, measured_at=0.0) for pod, totals in readings.latencies.items()
+    }
+    return loads, latencies, dict(readings.stages)
+
+
+async def from_prometheus(prometheus: Prometheus, targets: list[Target], *, namespace: str) -> Readings:
+    async with open_session(connections=2) as session:
+        source = PrometheusSource(session, url=prometheus.url, clock=time.monotonic, wall_clock=time.time)
+        return await source.scrape(targets, namespace=namespace)
+
+
+@each_object
+async def test_readings_are_those_of_the_pods_pages(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
+    targets = targets_of(fleet, key)
+    async with open_scraper(clock=time.monotonic) as scraper:
+        expected = await scraper.scrape(targets)
+    assert all(load.requests is not None for load in expected.loads.values())
+    assert any(load.requests for load in expected.loads.values())
+    found = await from_prometheus(prometheus, targets, namespace=key.namespace)
+    assert without_times(found) == without_times(expected)
+
+
+@each_object
+async def test_readings_are_about_as_old_as_the_last_scrape(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
+    targets = targets_of(fleet, key)
+    before = time.monotonic()
+    found = await from_prometheus(prometheus, targets, namespace=key.namespace)
+    ages = [before - load.measured_at for load in found.loads.values() if load.measured_at is not None]
+    assert len(ages) == len(targets)
+    # Prometheus looks every second; the window of a query is five minutes.
+    assert max(ages) < 300
+
+
+async def test_pods_of_another_namespace_are_never_read(prometheus: Prometheus, fleet: Fleet) -> None:
+    targets = targets_of(fleet, Key("shop", "qwen"))
+    found = await from_prometheus(prometheus, targets, namespace="lab")
+    assert {load.requests for load in found.loads.values()} == {None}
