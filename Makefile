@@ -38,6 +38,7 @@ test-api: $(VENV)/.installed ## Tests against a real API server
 	@$(LOCAL) build controlplane helm helm4 >/dev/null
 	$(BIN)/pytest -q tests/api
 	$(BIN)/pytest -q tests/chart
+	$(BIN)/pytest -q tests/admission
 
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
 	@$(DEMO) --prepare-only

@@ -11,7 +11,9 @@ import yaml
 from hypothesis import given, settings
 
 from support.admission import (
+    ACCEPTED,
     REGISTRATION,
+    STAGES,
     Object,
     collection,
     install,
@@ -21,7 +23,7 @@ from support.admission import (
     strict,
     warnings,
 )
-from support.admission_cases import WARNINGS
+from support.admission_cases import WARNINGS, scaled
 from support.admission_specs import legal_specs
 from support.apiserver import ApiServer
 from support.client import Answer
@@ -110,6 +112,39 @@ def test_no_expression_fails_on_a_change(strict_judge: ApiServer, before: Object
     assert client.request("DELETE", f"{collection('strict')}/changing").ok
     assert answer.ok or "ValidatingAdmissionPolicy 'epd-operator-denials'" in answer.message, answer.message
     assert failures(answer) == []
+
+
+@pytest.mark.parametrize("topology", ["Aggregated", "CoLocated", "Disaggregated"])
+def test_the_largest_objects_do_not_cost_too_much(strict_judge: ApiServer, topology: str) -> None:
+    answer = strict_judge.client.create(STRICT, largest(topology), dry_run=True)
+    assert answer.ok, answer.message
+    assert {"epd-operator-warnings", "strict-epd-operator-warnings"} <= {said.policy for said in warnings(answer)}
+    assert failures(answer) == []
+
+
+def largest(topology: str) -> Object:
+    """An object with as much as the CRD allows of what policies loop over."""
+    args = ["--revision", *(f"{number:x<4090}" for number in range(63))]
+    env = [{"name": f"{number:_>3}{'A' * 240}TOKEN", "value": "1" * 200} for number in range(100, 164)]
+    env = [{**variable, "name": f"A{variable['name']}"} for variable in env]
+    template = {
+        "image": "a/" * 500,
+        "volumes": [{"name": f"v{number}", "emptyDir": {}} for number in range(16)],
+        "volumeMounts": [{"name": "v0", "mountPath": f"/{number:x<250}"} for number in range(32)],
+    }
+    changes = {"runtime.args": args, "runtime.env": env, "podTemplate": template, "model": {"name": "m" * 512}}
+    for stage in ("frontend", *STAGES[topology]):
+        changes |= {f"{stage}.args": args, f"{stage}.env": env, f"{stage}.podTemplate": template}
+        changes |= {f"{stage}.autoscaling": scaled(1, 1), f"{stage}.resources": {}}
+    if topology == "CoLocated":
+        changes |= {
+            f"group.{process}.{part}": value
+            for process in ("encoder", "pd")
+            for part, value in (("args", args[:8]), ("env", env))
+        }
+    body = quiet(topology, changes)
+    body["spec"]["pools"] += [{"name": f"p{number}", "nodeSelector": {"a": "b"}} for number in range(14)]
+    return body
 
 
 # Values
@@ -203,3 +238,28 @@ def test_releases_of_one_name_that_watch_different_namespaces_do_not_meet(judge:
     for namespace, scoped in (("default", set()), *((team, {found[1]}) for team, found in releases.items())):
         answer = judge.client.create(collection(namespace), body, dry_run=True)
         assert {said.policy for said in warnings(answer)} == {everywhere, *scoped}
+
+
+# Documentation
+
+
+@pytest.mark.parametrize("kind", ["warnings", "denials"])
+def test_admission_md_explains_every_rule_and_no_other(rendered: list[Object], kind: str) -> None:
+    text = (ROOT / "docs" / "admission.md").read_text()
+    part = re.split(r"^## ", text, flags=re.MULTILINE)
+    (section,) = [found for found in part if found.startswith(f"{kind.capitalize()}\n")]
+    explained = dict(re.findall(r"^### (\w+)\n\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL))
+    assert list(explained) == names(by_name(rendered)[f"epd-operator-{kind}"])
+    assert {name: len(words.split()) for name, words in explained.items() if len(words.split()) < 20} == {}
+
+
+def test_the_warning_that_admission_md_shows_is_the_real_one(judge: ApiServer) -> None:
+    text = (ROOT / "docs" / "admission.md").read_text()
+    body = quiet(changes={"frontend.replicas": 1})
+    (said,) = warnings(judge.client.create(collection(), body, dry_run=True))
+    assert f"\nWarning: {said.whole}\n" in text
+
+
+def test_admission_md_shows_the_annotation_that_policies_read(rendered: list[Object]) -> None:
+    assert f"    {ACCEPTED}: " in (ROOT / "docs" / "admission.md").read_text()
+    assert f"annotations['{ACCEPTED}']" in json.dumps(rendered)

@@ -69,16 +69,17 @@ def install(server: ApiServer, documents: Iterable[Object], *, namespace: str = 
         assert answer.ok, answer.message
     for document in documents:
         if document["kind"] == "ValidatingAdmissionPolicyBinding":
-            await_effect(server, document["spec"]["policyName"], namespace=namespace)
+            await_effect(server, document["spec"], namespace=namespace)
 
 
-def await_effect(server: ApiServer, policy: str, *, namespace: str = "default") -> None:
-    """Wait until an object that is wrong in every kind of way is judged by the policy."""
+def await_effect(server: ApiServer, binding: Object, *, namespace: str) -> None:
+    """Wait until an object that is wrong in every kind of way is judged; of several denials the server tells one."""
+    policy, denies = binding["policyName"], binding["validationActions"] == ["Deny"]
     probe = deployment("CoLocated", changes={"frontend.mediaDecoding": "Frontend", "transfer.ucx.transports": ["sm"]})
 
     def judged() -> bool:
         answer = server.client.create(collection(namespace), probe, dry_run=True)
-        return f"'{policy}'" in answer.message or any(said.policy == policy for said in warnings(answer))
+        return "denied request" in answer.message if denies else bool(warnings(answer, policy=policy))
 
     server.wait_for(f"policy {policy} in effect", judged)
 
