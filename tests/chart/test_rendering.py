@@ -205,7 +205,7 @@ GUIDE = ROOT / "docs" / "install.md"
 
 
 def test_the_values_for_production_of_the_guide_are_accepted(render: Any) -> None:
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```\n# values.yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     objects = render(yaml.safe_load(block))
     assert one(objects, "Deployment")["spec"]["replicas"] == 2
     assert "PodDisruptionBudget" in kinds(objects)
