@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import sys
+import uuid
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from epd_operator import __version__
-from epd_operator.assembly import Options, run
+from epd_operator.assembly import LEASE_NAME, Options, run
+from epd_operator.cluster.client import own_namespace
 from epd_operator.plan.settings import WORKER_ROLE
 
 
@@ -21,8 +24,8 @@ def server_url(text: str) -> str:
     """
     if not text:
         return ""
+    # Never repeated: it goes to the log.
     if "@" in text:
-        # Not repeated: it goes to the log.
         raise argparse.ArgumentTypeError("credentials do not belong into the address: whoever sees the pod reads them")
     try:
         parts = urlsplit(text)
@@ -30,7 +33,7 @@ def server_url(text: str) -> str:
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like http://prometheus.monitoring:9090 or https://host/path")
+        raise argparse.ArgumentTypeError("it is not like http://prometheus.monitoring:9090 or https://host/path")
     return text
 
 
@@ -47,7 +50,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument("--workers", type=int, default=4, help="passes at the same time (default: 4)")
     parser.add_argument("--metrics-port", type=int, default=8080, help="port of /metrics (default: 8080)")
-    parser.add_argument("--health-port", type=int, default=8081, help="port of /healthz (default: 8081)")
+    parser.add_argument("--health-port", type=int, default=8081, help="port of /healthz and /readyz (default: 8081)")
     parser.add_argument("--log-level", choices=["DEBUG", "INFO", "WARNING"], default="INFO")
     parser.add_argument(
         "--prometheus-url",
@@ -62,7 +65,10 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="NAME",
         help=f"ClusterRole with the rights of worker pods, bound for each EPDDeployment (default: {WORKER_ROLE})",
     )
+    _add_election(parser)
     given = parser.parse_args(arguments)
+    if given.leader_election and not given.lease_namespace:
+        parser.error("--leader-election needs --lease-namespace outside a cluster")
     return Options(
         namespaces=tuple(given.namespace),
         workers=given.workers,
@@ -71,9 +77,29 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         log_level=given.log_level,
         prometheus_url=given.prometheus_url,
         worker_role=given.worker_role,
+        leader_election=given.leader_election,
+        lease_name=given.lease_name,
+        lease_namespace=given.lease_namespace,
+    )
+
+
+def _add_election(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--leader-election",
+        action="store_true",
+        help="work only while holding a Lease, so that several replicas may run (default: always work)",
+    )
+    parser.add_argument(
+        "--lease-name", default=LEASE_NAME, metavar="NAME", help=f"name of the Lease (default: {LEASE_NAME})"
+    )
+    parser.add_argument(
+        "--lease-namespace",
+        default=own_namespace() or "",
+        metavar="NAME",
+        help="namespace of the Lease (default: the namespace of the pod)",
     )
 
 
 if __name__ == "__main__":
     logging.captureWarnings(True)
-    run(parse(), jitter=random.random)
+    sys.exit(run(parse(), jitter=random.random, suffix=uuid.uuid4().hex[:8]))

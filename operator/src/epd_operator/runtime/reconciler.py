@@ -11,8 +11,10 @@ import pydantic
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.execute import execute, write_status
 from epd_operator.cluster.observe import observe, read_primary
+from epd_operator.plan.confidential import Confidential
 from epd_operator.plan.identity import Identity, StageName
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.planner import DEFAULTS, make_plan
@@ -131,7 +133,16 @@ class Reconciler:
         if self._reports is not None:
             status = primary.get("status") or {}
             self._reports.began(key, generation=int(primary["metadata"].get("generation", 1)), status=status)
-        observation = await observe(self._cluster, primary=primary)
+        confidential = Confidential.of(primary.get("spec"))
+        try:
+            return await self._pass(key, primary=primary, confidential=confidential)
+        except ClusterError as error:
+            # It goes to the log.
+            error.reword(confidential.hide(error.message))
+            raise
+
+    async def _pass(self, key: Key, *, primary: dict[str, Any], confidential: Confidential) -> Result:
+        observation = confidential.hide_in(await observe(self._cluster, primary=primary))
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
             observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
@@ -140,13 +151,14 @@ class Reconciler:
             spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
             plan = make_plan(spec, observation=observation, settings=self._settings)
         except ValueError as error:
-            status = status_of_invalid(_explain(error), observation=observation, now=now)
+            status = status_of_invalid(confidential.hide(_explain(error)), observation=observation, now=now)
             changed = await self._write_status(key, observation=observation, status=status)
             return Result(outcome="invalid", written=("status",) if changed else ())
         if self._scaling is not None:
             self._scaling.watch(key, spec=spec, observation=observation)
         outcome = await execute(self._cluster, plan=plan, observation=observation)
-        observation = replace(observation, taken=outcome.taken, refused=outcome.refused)
+        refused = {child: confidential.hide(answer) for child, answer in outcome.refused.items()}
+        observation = replace(observation, taken=outcome.taken, refused=refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)
         changed = await self._write_status(key, observation=observation, status=status, model=spec.model.name)
         if outcome.fault is not None:
