@@ -144,8 +144,9 @@ def _conditions(
 
 
 def _first_problem(states: list[StageState]) -> Problem | None:
-    """The problem that a person should read first; of stages that only take their time the last one's, because
-    frontends, which come first, wait for all others.
+    """The problem that a person should read first.
+
+    Of stages that only take their time it is the last one's, because frontends, which come first, wait for all others.
     """
     found = [
         Problem(s.problem.reason, f"{s.plan.name} {s.ready}/{s.plan.replicas}: {s.problem.message}")
