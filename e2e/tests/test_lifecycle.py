@@ -123,6 +123,8 @@ def test_an_operator_killed_in_the_middle_of_a_creation_comes_to_the_same_end(
     path = manifest(tmp_path, name=other.name)
     kinds = {"Deployment/other-frontend", "Deployment/other-worker", "Service/other"}
     kinds |= {"ServiceAccount/other-discovery", "RoleBinding/other-discovery"}
+    kinds |= {"NetworkPolicy/other-pods", "NetworkPolicy/other-frontend"}
+    kinds |= {"PodDisruptionBudget/other-frontend", "PodDisruptionBudget/other-worker"}
 
     def children() -> set[str]:
         return {child for child in other.leftovers() if not child.startswith(("Pod/", "ReplicaSet/"))}
