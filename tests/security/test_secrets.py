@@ -16,7 +16,7 @@ import pytest
 
 from support.apiserver import ApiServer
 from support.helm import Helm, binary
-from support.operator_process import Operator, apply_rbac, running
+from support.installed_operator import Operator, apply_rbac, running
 from support.specs import raw_spec
 
 ROOT = Path(__file__).parents[2]

@@ -80,7 +80,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get, list, watch]
 - apiGroups: [epd.dev]
   resources: [epddeployments/status, epdstagescales/status]
-  verbs: [get, patch]
+  verbs: [patch]
 # Children are created and changed by server-side apply. blockOwnerDeletion needs the right on finalizers of the owner.
 - apiGroups: [epd.dev]
   resources: [epddeployments/finalizers]
@@ -96,7 +96,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services, serviceaccounts]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
   verbs: [get, list, watch, create, patch, delete]
@@ -109,7 +109,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 # patch: the deletion cost of pods, so that the least busy ones go when a stage shrinks.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 # May hand out this one role, without having its rights.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]
