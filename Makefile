@@ -35,10 +35,11 @@ test-unit: $(VENV)/.installed ## Tests without a cluster
 
 test-api: $(VENV)/.installed ## Tests against a real API server
 	@$(LOCAL) packages --no-images >/dev/null
-	@$(LOCAL) build controlplane helm helm4 >/dev/null
+	@$(LOCAL) build controlplane helm helm4 gitops-check >/dev/null
 	$(BIN)/pytest -q tests/api
 	$(BIN)/pytest -q tests/chart
 	$(BIN)/pytest -q tests/admission
+	$(BIN)/pytest -q tests/gitops
 
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
 	@$(DEMO) --prepare-only
