@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from multidict import CIMultiDict
 
-from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.client import Cluster, own_namespace
 from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError, UnavailableError
 from epd_operator.cluster.kinds import DEPLOYMENT, POD
 from epd_operator.cluster.warnings import MAX_HEADERS, MAX_KNOWN, Warnings
@@ -89,3 +90,9 @@ def test_any_number_of_warnings_takes_bounded_memory_and_log(caplog: pytest.LogC
     caplog.clear()
     warnings.saw([f'299 - "of one answer {number}"' for number in range(1000)], request="GET /")
     assert len(caplog.records) == MAX_HEADERS
+
+
+def test_a_pod_knows_its_namespace_and_a_process_outside_a_cluster_has_none(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("epd-system\n")
+    assert own_namespace(tmp_path / "namespace") == "epd-system"
+    assert own_namespace(tmp_path / "missing") is None
