@@ -18,6 +18,11 @@ from epd_local.locations import locations
 LOCAL_PORT = 18000
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Judge the rights after everything has used them."""
+    items.sort(key=lambda item: item.path.name == "test_rights.py")
+
+
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
     """A cluster with the operator. One that was up before the tests stays up, unless it is CI's."""

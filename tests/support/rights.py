@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -65,14 +66,18 @@ def user_of(namespace: str, account: str) -> str:
 
 
 def uses(events: Iterable[Mapping[str, Any]], *, user: str) -> set[Use]:
-    """What the user asked for, without discovery of the API and the like, which everybody may do.
+    """What a user asked for, without discovery of the API and the like, which everybody may do.
+
+    Args:
+        events: the audit log.
+        user: name of the user; a shell pattern.
 
     An apply that makes an object needs the right to create it too, which the log does not tell apart.
     """
     found = set()
     for event in events:
         target = event.get("objectRef")
-        if event["user"]["username"] != user or not target or not target.get("resource"):
+        if not fnmatchcase(event["user"]["username"], user) or not target or not target.get("resource"):
             continue
         code = int((event.get("responseStatus") or {}).get("code") or 0)
         subresource = target.get("subresource")
