@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-import kopf
 import uvloop
 
-from epd_operator import handlers
-from epd_operator.cluster.client import connect, own_namespace
-from epd_operator.plan.events import of_decision
+from epd_operator.cluster.client import Request, connect, own_namespace
+from epd_operator.cluster.lease import ClusterLeases
+from epd_operator.parts import make_duty, make_queue
 from epd_operator.plan.settings import WORKER_ROLE, Settings
-from epd_operator.runtime.announcer import Announcer
-from epd_operator.runtime.keys import Key
+from epd_operator.runtime.candidacy import Timing
+from epd_operator.runtime.duty import Duty, fence, work_while_leading
+from epd_operator.runtime.health import Health, HealthServer, show
+from epd_operator.runtime.leadership import Leadership, LeadershipLostError
 from epd_operator.runtime.logs import configure_logging
 from epd_operator.runtime.metrics import Metrics
 from epd_operator.runtime.metrics_server import MetricsServer
-from epd_operator.runtime.reconciler import Reconciler, utc_now
-from epd_operator.runtime.reports import Reports
-from epd_operator.runtime.scaler import Scaler
-from epd_operator.runtime.scaling_metrics import ScalingMetrics
-from epd_operator.runtime.workers import Workers, resync
-from epd_operator.runtime.workqueue import WorkQueue
+from epd_operator.runtime.reconciler import utc_now
 from epd_operator.scrape.metrics import ScrapeMetrics
 from epd_operator.scrape.sources import open_sources
 
-STUCK_SECONDS = 300.0
-"""A pass that takes so long never comes back: restart. A long queue is no reason, it would only begin anew."""
+logger = logging.getLogger(__name__)
+
+LEASE_NAME = "epd-operator"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,94 +45,113 @@ class Options:
     log_level: str = "INFO"
     prometheus_url: str = ""
     worker_role: str = WORKER_ROLE
+    leader_election: bool = False
+    lease_name: str = LEASE_NAME
+    lease_namespace: str = ""
 
 
-def run(options: Options, *, jitter: Callable[[], float]) -> None:
-    """Run until a signal arrives."""
+def run(options: Options, *, jitter: Callable[[], float], suffix: str) -> int:
+    """Run until a signal arrives; returns the exit code.
+
+    Args:
+        options: from the command line.
+        jitter: numbers from 0 to 1.
+        suffix: random text that tells this process from earlier ones of the same pod.
+    """
     configure_logging(options.log_level)
-    metrics = Metrics()
+    metrics, health = Metrics(), Health(clock=time.monotonic)
     MetricsServer(metrics.registry).start(options.metrics_port)
+    HealthServer(health).start(options.health_port)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_operate(options, metrics=metrics, jitter=jitter))
+        try:
+            runner.run(_operate(options, metrics=metrics, health=health, jitter=jitter, suffix=suffix))
+        except LeadershipLostError as lost:
+            health.lost = True
+            logger.error("leadership is lost, so the process ends to begin anew as a standby: %s", lost)  # noqa: TRY400
+        except Exception:
+            logger.exception("the operator ends, to begin anew")
+        else:
+            return 0
+    return 1
 
 
-async def _operate(options: Options, *, metrics: Metrics, jitter: Callable[[], float]) -> None:
-    # Not the loop's own time, which stands still while the loop is stuck.
-    clock = time.monotonic
-    queue: WorkQueue[Key] = WorkQueue(clock=clock, random=jitter, on_wait=metrics.queue.observe_wait)
-    metrics.queue.watch(queue)
-    registry = kopf.OperatorRegistry()
-    settings = kopf.OperatorSettings()
-    handlers.configure(settings)
-    handlers.register(registry, queue=queue)
-    _register_login(registry)
-    _register_probe(registry, queue=queue)
-    async with (
-        connect(on_request=metrics.api.observe) as cluster,
-        open_sources(
-            prometheus_url=options.prometheus_url,
-            clock=clock,
-            wall_clock=time.time,
-            observe=ScrapeMetrics(metrics.registry).observe_page,
-        ) as sources,
-    ):
-        announcer = Announcer(
-            cluster, count=metrics.events.observe, reporter=socket.gethostname(), clock=clock, now=utc_now
-        )
-        scaler = Scaler(
-            sources=sources,
-            wake=queue.add,
-            announce=lambda identity, decision: announcer.announce(identity, of_decision(decision)),
-            metrics=ScalingMetrics(metrics.registry),
-            clock=clock,
-            now=utc_now,
-        )
-        planning = Settings(worker_role=options.worker_role, operator_namespace=own_namespace())
-        reconciler = Reconciler(
-            cluster, settings=planning, scaling=scaler, reports=Reports(metrics=metrics.objects, announcer=announcer)
-        )
-        workers = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
-        # kopf ends when a signal arrives or one of its watchers dies; the end of any task ends the process.
-        tasks: list[asyncio.Task[Any]] = [
-            asyncio.create_task(
-                kopf.operator(
-                    registry=registry,
-                    settings=settings,
-                    standalone=True,
-                    # kopf would ask for the user's name, which a container's numeric user lacks.
-                    identity=socket.gethostname(),  # type: ignore[arg-type]
-                    clusterwide=not options.namespaces,
-                    namespaces=options.namespaces,
-                    liveness_endpoint=f"http://0.0.0.0:{options.health_port}/healthz",
+async def _operate(
+    options: Options, *, metrics: Metrics, health: Health, jitter: Callable[[], float], suffix: str
+) -> None:
+    stop = asyncio.Event()
+    take_signals = partial(_take_signals, health=health, stop=stop)
+    take_signals()
+
+    def observe(request: Request) -> None:
+        metrics.api.observe(request)
+        health.answered(request.status)
+
+    async with AsyncExitStack() as stack:
+        leadership = await _make_leadership(options, stack, observe=observe, jitter=jitter, suffix=suffix)
+        may_write = leadership.may_work if leadership else lambda: True
+        queue = make_queue(metrics=metrics, jitter=jitter)
+        duty = make_duty(
+            await stack.enter_async_context(connect(on_request=observe, may_write=may_write)),
+            sources=await stack.enter_async_context(
+                open_sources(
+                    prometheus_url=options.prometheus_url,
+                    clock=time.monotonic,
+                    wall_clock=time.time,
+                    observe=ScrapeMetrics(metrics.registry).observe_page,
                 )
             ),
-            asyncio.create_task(workers.run(options.workers)),
-            asyncio.create_task(scaler.run()),
-            asyncio.create_task(announcer.run()),
-            asyncio.create_task(
-                resync(cluster, queue=queue, metrics=metrics, namespaces=options.namespaces, random=jitter, clock=clock)
-            ),
-        ]
+            queue=queue,
+            metrics=metrics,
+            planning=Settings(worker_role=options.worker_role, operator_namespace=own_namespace()),
+            namespaces=options.namespaces,
+            workers=options.workers,
+            jitter=jitter,
+            on_watching=take_signals,
+        )
+        health.longest_pass = queue.longest_pass
+        show(health, leads=lambda: duty.active and may_write(), registry=metrics.registry)
+        beat = asyncio.create_task(health.beat())
         try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
+            await _work(duty, leadership=leadership, stop=stop)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            beat.cancel()
 
 
-def _register_login(registry: kopf.OperatorRegistry) -> None:
-    @kopf.on.login(registry=registry)
-    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+async def _work(duty: Duty, *, leadership: Leadership | None, stop: asyncio.Event) -> None:
+    if leadership is None:
+        await duty.run(stop)
+        return
+    fence(leadership, duty=duty)
+    await work_while_leading(leadership, duty=duty, stop=stop)
 
 
-def _register_probe(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
-    @kopf.on.probe(id="queue", registry=registry)
-    async def probe(**_: Any) -> str:
-        longest = queue.longest_pass()
-        if longest > STUCK_SECONDS:
-            raise kopf.PermanentError(f"a pass over one object has been going on for {longest:.0f} s")
-        return f"{len(queue)} queued"
+async def _make_leadership(
+    options: Options,
+    stack: AsyncExitStack,
+    *,
+    observe: Callable[[Request], None],
+    jitter: Callable[[], float],
+    suffix: str,
+) -> Leadership | None:
+    if not options.leader_election:
+        return None
+    timing = Timing()
+    # A connection of its own: renewals must not wait behind the requests of passes.
+    cluster = await stack.enter_async_context(connect(on_request=observe, timeout=timing.request))
+    return Leadership(
+        ClusterLeases(cluster, namespace=options.lease_namespace, name=options.lease_name),
+        identity=f"{socket.gethostname()}_{suffix}",
+        clock=time.monotonic,
+        now=utc_now,
+        random=jitter,
+        timing=timing,
+    )
+
+
+def _take_signals(*, health: Health, stop: asyncio.Event) -> None:
+    def on_signal() -> None:
+        health.stopping = True
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)

@@ -1,19 +1,22 @@
-"""kopf registrations. Every event only adds a key to the queue, so kopf writes nothing to any object."""
+"""kopf: what it watches, and how it is run. Every event only adds a key, so kopf writes nothing to any object."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import kopf
 
 from epd_operator.api.v1alpha1.resource import GROUP, KIND, PLURAL, VERSION
-from epd_operator.cluster.kinds import CHILD_KINDS, POD
+from epd_operator.cluster.kinds import CHILD_KINDS, EPD_DEPLOYMENT, POD
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.workqueue import WorkQueue
 
+WATCHED_KINDS = (EPD_DEPLOYMENT, *CHILD_KINDS, POD)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -62,4 +65,58 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.connect_timeout = 10
     settings.execution.max_workers = 1
     settings.persistence.finalizer = "epd.dev/unused"
-    settings.process.ultimate_exiting_timeout = 10
+    # Would kill the process while the lease is being given up; the kubelet kills it if it does not end.
+    settings.process.ultimate_exiting_timeout = None
+
+
+async def watch(*, queue: WorkQueue[Key], namespaces: Sequence[str], on_started: Callable[[], object]) -> None:
+    """Watch until cancelled; an empty list of namespaces means all.
+
+    Args:
+        queue: where keys go.
+        namespaces: what to watch.
+        on_started: called when kopf has taken the signals of the process for itself.
+
+    Raises:
+        Exception: kopf gave up: a kind is not served any more, or may not be read.
+    """
+    registry, settings, stop = kopf.OperatorRegistry(), kopf.OperatorSettings(), asyncio.Event()
+    configure(settings)
+    register(registry, queue=queue)
+    _register_login(registry)
+    tasks = await kopf.spawn_tasks(
+        registry=registry,
+        settings=settings,
+        standalone=True,
+        # kopf would ask for the user's name, which a container's numeric user lacks.
+        identity=socket.gethostname(),  # type: ignore[arg-type]
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
+    )
+    on_started()
+    running = asyncio.create_task(kopf.run_tasks(tasks, ignored=_AllTasks()))
+    try:
+        await asyncio.shield(running)
+    finally:
+        stop.set()
+        await asyncio.wait([running])
+
+
+class _AllTasks(Set[Any]):
+    """kopf cancels every task that is younger than itself, unless told to ignore it."""
+
+    def __contains__(self, task: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _register_login(registry: kopf.OperatorRegistry) -> None:
+    @kopf.on.login(registry=registry)
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import hypothesis.strategies as st
@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.lease import LARGEST, Lease, Record
-from epd_operator.runtime.candidacy import Candidacy, Timing
+from epd_operator.runtime.candidacy import RELEASED_SECONDS, Candidacy, Timing
 from support.leases import MemoryLease
 
 TIMING = Timing()
@@ -283,11 +283,19 @@ class Election(RuleBasedStateMachine):
         )
     )
     def stranger_edits(self, fields: dict[str, object]) -> None:
-        self.server.edit(**fields)
+        self._edit(fields)
 
     @rule(duration=st.sampled_from([0, 15, 3600]))
     def stranger_empties(self, duration: int) -> None:
-        self.server.edit(holder="", duration_seconds=duration)
+        self._edit({"holder": "", "duration_seconds": duration})
+
+    def _edit(self, fields: dict[str, object]) -> None:
+        before = self.server.lease
+        if before is not None:
+            after = replace(before.record, **fields)  # type: ignore[arg-type]
+            # Who forges a release, and not by accident, cannot be told from the holder.
+            if (after.holder, after.duration_seconds) != ("", RELEASED_SECONDS):
+                self.server.put(after)
 
     @rule()
     def stranger_deletes(self) -> None:

@@ -10,7 +10,8 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from epd_operator.runtime.metrics_server import MAX_CONNECTIONS, MAX_REQUEST_BYTES, MetricsServer
+from epd_operator.runtime.metrics_server import MetricsServer
+from epd_operator.runtime.web import MAX_CONNECTIONS, MAX_REQUEST_BYTES
 
 WAIT_SECONDS = 30
 

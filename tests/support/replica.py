@@ -1,0 +1,99 @@
+"""A replica of the operator as a process of its own, with the rights of an administrator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from support.processes import TIED_TO_THIS_PROCESS, free_ports
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 120.0
+POLL_SECONDS = 0.1
+
+
+class Replica:
+    """One replica; a context manager."""
+
+    def __init__(self, *flags: str, kubeconfig: Path, log: Path) -> None:
+        self.log = log
+        self._metrics_port, self._health_port = free_ports(2)
+        command = [*TIED_TO_THIS_PROCESS, sys.executable, "-m", "epd_operator"]
+        command += [f"--metrics-port={self._metrics_port}", f"--health-port={self._health_port}", *flags]
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(ROOT / "operator" / "src")}
+        environment.pop("KUBERNETES_SERVICE_HOST", None)
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens if it has ended."""
+        self.process.send_signal(number)
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of ``/healthz`` or ``/readyz``; status 0 where nobody answers in time."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._health_port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    @property
+    def is_alive(self) -> bool:
+        """What the liveness probe says."""
+        return self.page("/healthz")[0] == 200
+
+    @property
+    def is_ready(self) -> bool:
+        """What the readiness probe says."""
+        return self.page("/readyz")[0] == 200
+
+    def metric(self, name: str) -> float:
+        """Sum of a metric's samples; NaN where nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=5) as page:
+                families = list(text_string_to_metric_families(page.read().decode()))
+        except OSError:
+            return float("nan")
+        return sum(s.value for family in families for s in family.samples if s.name == name)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it works."""
+        return self.metric("epd_operator_leader") == 1.0
+
+    def wait_for(self, what: str, holds: Callable[[], object], *, may_end: bool = False) -> None:
+        """Wait until something holds; raise with the end of the log when it never does or the process has ended."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            ended = self.process.poll() is not None and not may_end
+            if ended or time.monotonic() > deadline:
+                why = f"ended with code {self.process.returncode}" if ended else f"not within {PATIENCE_SECONDS} s"
+                raise AssertionError(f"{what}: {why}\n{self.log.read_text()[-4000:]}")
+            time.sleep(POLL_SECONDS)
+
+    def exit_code(self) -> int:
+        """Wait for its end."""
+        return self.process.wait(timeout=PATIENCE_SECONDS)
