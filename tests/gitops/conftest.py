@@ -17,3 +17,10 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
     """Argo CD, Flux and kstatus with the health checks of the examples."""
     with health_checker(tmp_path_factory.mktemp("checker")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def flux_types() -> Iterator[Checker]:
+    """Flux's own types."""
+    with Checker("decode") as started:
+        yield started

@@ -184,3 +184,15 @@ def test_a_namespace_is_all_that_an_overlay_needs(api_server: ApiServer, tmp_pat
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         api_server.client.create("/api/v1/namespaces", body)
         kubectl.get("apply", "--server-side", "--dry-run=server", "-k", folder)
+
+
+async def test_kubectl_waits_for_the_spec_that_was_applied_last(world: World) -> None:
+    manifest = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "qwen"}}
+    kubectl, wait = kubectl_of(world), ("wait", "epd/qwen", "--for=condition=Ready", "--timeout=1s")
+    kubectl.get("apply", "--server-side", "-f", "-", stdin=json.dumps({**manifest, "spec": raw_spec("Aggregated")}))
+    assert kubectl.run(*wait).code == 1
+    await settle(world, "qwen")
+    assert kubectl.run(*wait).code == 0
+    changed = raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 5})
+    kubectl.get("apply", "--server-side", "-f", "-", stdin=json.dumps({**manifest, "spec": changed}))
+    assert kubectl.run(*wait).code == 1

@@ -1,0 +1,124 @@
+"""The examples for Argo CD and Flux fit together, and the page says what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.gitops import EXAMPLES, HEALTH_LUA, ROOT, Checker, flux_expressions, health_checker
+
+ARGO_CD = EXAMPLES / "argocd"
+FLUX = EXAMPLES / "flux"
+PAGE = ROOT / "docs" / "gitops.md"
+CHART = ROOT / "charts" / "epd-operator"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FLUX_OBJECTS = [
+    pytest.param(document, id=f"{path.stem}-{document['kind']}")
+    for path in sorted(FLUX.rglob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+    if "toolkit.fluxcd.io" in document["apiVersion"]
+]
+
+
+def settings() -> dict[str, str]:
+    """The data of the example for Argo CD's ConfigMap."""
+    data: dict[str, str] = yaml.safe_load((ARGO_CD / "argocd-cm.yaml").read_text())["data"]
+    return data
+
+
+def applications() -> dict[str, dict[str, Any]]:
+    """Argo CD's Applications, by name."""
+    paths = (ARGO_CD / "root.yaml", *sorted((ARGO_CD / "apps").glob("*.yaml")))
+    return {document["metadata"]["name"]: document for document in (yaml.safe_load(p.read_text()) for p in paths)}
+
+
+def yaml_of_page() -> list[Any]:
+    """The documents in the YAML blocks of the page."""
+    blocks = [text for language, text in FENCE.findall(PAGE.read_text()) if language == "yaml"]
+    return [document for text in blocks for document in yaml.safe_load_all(text)]
+
+
+def test_the_script_in_the_config_map_is_the_file() -> None:
+    assert settings()["resource.customizations.health.epd.dev_EPDDeployment"] == HEALTH_LUA.read_text()
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, "Progressing"),
+        ({"health": {}}, "Progressing"),
+        ({"health": {"status": "Healthy"}}, "Healthy"),
+        ({"health": {"status": "Degraded", "message": "m"}}, "Degraded"),
+    ],
+)
+def test_an_application_is_as_healthy_as_what_it_holds(tmp_path: Path, status: dict[str, Any], expected: str) -> None:
+    script = tmp_path / "script.lua"
+    script.write_text(settings()["resource.customizations.health.argoproj.io_Application"])
+    with health_checker(tmp_path, lua=script) as checker:
+        said = checker.health({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "status": status})
+    assert (said.argocd.status, said.argocd.error) == (expected, "")
+
+
+def test_argo_cd_and_flux_fail_on_the_same_reasons() -> None:
+    lua = re.search(r"needs_a_person = \{(.*?)\}", HEALTH_LUA.read_text(), re.DOTALL)
+    cel = re.search(r"c\.reason in (\[.*?\])", flux_expressions()["failed"])
+    assert lua
+    assert cel
+    assert re.findall(r"(\w+) = true", lua[1]) == json.loads(cel[1].replace("'", '"'))
+
+
+@pytest.mark.parametrize("document", FLUX_OBJECTS)
+def test_flux_knows_all_fields_of_its_objects(flux_types: Checker, document: dict[str, Any]) -> None:
+    said = flux_types.decode(document)
+    assert (said.status, said.error) == (document["kind"], "")
+
+
+def test_flux_does_not_know_what_does_not_exist(flux_types: Checker) -> None:
+    document = yaml.safe_load((FLUX / "serving.yaml").read_text())
+    document["spec"]["healthCheckExpressions"] = document["spec"].pop("healthCheckExprs")
+    assert "healthCheckExpressions" in flux_types.decode(document).error
+
+
+def test_the_operator_comes_before_the_objects() -> None:
+    waves = {name: a["metadata"].get("annotations", {}) for name, a in applications().items() if name != "epd"}
+    order = {name: int(annotations["argocd.argoproj.io/sync-wave"]) for name, annotations in waves.items()}
+    assert order["epd-operator"] < order["serving"]
+    operator = yaml.safe_load((FLUX / "operator.yaml").read_text())
+    serving = yaml.safe_load((FLUX / "serving.yaml").read_text())
+    assert serving["spec"]["dependsOn"] == [{"name": operator["metadata"]["name"]}]
+
+
+def test_what_the_examples_point_at_exists() -> None:
+    paths = [a["spec"]["source"]["path"] for a in applications().values() if "path" in a["spec"]["source"]]
+    flux = (FLUX / "operator.yaml", FLUX / "serving.yaml")
+    paths.extend(yaml.safe_load(path.read_text())["spec"]["path"] for path in flux)
+    assert len(paths) == 4
+    assert [path for path in paths if not any((ROOT / path).iterdir())] == []
+
+
+def test_the_examples_set_values_that_the_chart_has() -> None:
+    known = yaml.safe_load((CHART / "values.yaml").read_text())
+    release = next(p.values[0] for p in FLUX_OBJECTS if p.values[0]["kind"] == "HelmRelease")
+    operator = applications()["epd-operator"]
+    for values in (release["spec"]["values"], operator["spec"]["source"]["helm"]["valuesObject"]):
+        assert values.keys() <= known.keys()
+        assert values.get("crds", {}).keys() <= known["crds"].keys()
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+    assert operator["spec"]["source"]["targetRevision"] == version
+
+
+def test_the_page_shows_the_examples_as_they_are() -> None:
+    shown = yaml_of_page()
+    files = [
+        document
+        for path in sorted([*ARGO_CD.rglob("*.yaml"), *FLUX.rglob("*.yaml"), *(EXAMPLES / "kustomize").rglob("*.yaml")])
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+    assert len(shown) >= 3
+    assert [document for document in shown if document not in files] == []
+    assert yaml.safe_load((FLUX / "serving.yaml").read_text()) in shown
