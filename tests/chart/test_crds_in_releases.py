@@ -56,6 +56,8 @@ def create_object(site: Site) -> str:
 
 
 def uid_of_object(site: Site) -> str:
+    """Its uid now; its kind must not be on the way out either."""
+    assert [name for name in CRD_FILES if "deletionTimestamp" in site.live(name)["metadata"]] == []
     found = site.client.get(f"{PRIMARIES.format(site.teams[0])}/kept")
     assert found.ok, found.message
     return str(found.body["metadata"]["uid"])
