@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench scaling-report site check-generated lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench scaling-report site check-generated audit lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -28,7 +28,7 @@ down: ## End the local cluster and remove every trace of it
 status: ## Show the local cluster
 	@$(LOCAL) status
 
-test: lint check-generated test-unit test-api test-e2e ## Everything that CI runs
+test: lint check-generated audit test-unit test-api test-e2e ## Everything that CI runs
 
 test-unit: $(VENV)/.installed ## Tests without a cluster
 	$(BIN)/pytest -q tests/unit
@@ -40,6 +40,7 @@ test-api: $(VENV)/.installed ## Tests against a real API server
 	$(BIN)/pytest -q tests/chart
 	$(BIN)/pytest -q tests/admission
 	$(BIN)/pytest -q tests/gitops
+	$(BIN)/pytest -q tests/security
 
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
 	@$(DEMO) --prepare-only
@@ -77,11 +78,15 @@ site: $(VENV)/.installed ## The documentation as a site, in .site
 check-generated: crds
 	@git diff --exit-code --stat -- crds charts/epd-operator/files charts/epd-operator/README.md docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
 
+audit: $(VENV)/audit/.installed ## Known vulnerabilities in all lock files; AUDIT=--strict fails where nobody could be asked
+	@PYTHONPATH=tests $(BIN)/python -m support.dependency_audit --program $(VENV)/audit/bin/pip-audit $(AUDIT) $$(git ls-files '*.lock')
+
 lock: $(VENV)/.installed ## Resolve all dependencies again and write the lock files
 	$(COMPILE) operator/requirements.in -o operator/requirements.lock
 	$(COMPILE) tests/requirements.in -o tests/requirements.lock
 	$(COMPILE) e2e/aiperf.in -o e2e/aiperf.lock
 	$(COMPILE) tests/uv.in -o tests/uv.lock
+	$(COMPILE) tests/audit.in -o tests/audit.lock
 	$(COMPILE) --override worker_images/overrides.txt --excludes worker_images/excludes.txt worker_images/requirements.in -o worker_images/requirements.lock
 
 venv: $(VENV)/.installed
@@ -91,6 +96,11 @@ $(VENV)/.installed: tests/requirements.lock tests/uv.lock
 	$(BIN)/pip install -q --require-hashes -r tests/uv.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r tests/requirements.lock
 	@printf '%s\n' $(addprefix $(CURDIR)/,$(TYPED)) > $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/epd.pth
+	@touch $@
+
+$(VENV)/audit/.installed: $(VENV)/.installed tests/audit.lock
+	$(PYTHON) -m venv --clear $(VENV)/audit
+	$(BIN)/uv pip install -q --python $(VENV)/audit/bin/python --require-hashes -r tests/audit.lock
 	@touch $@
 
 clean: ## Remove the tools of this clone; caches outside it stay
