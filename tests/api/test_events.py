@@ -1,0 +1,207 @@
+"""Events as a real API server takes and keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from epd_operator.cluster.kinds import DEPLOYMENT, EVENT, POD
+from epd_operator.plan.events import MAX_NOTE, Announcement, of_decision
+from epd_operator.plan.identity import Identity, StageName
+from epd_operator.plan.scaling.model import Decision, ScalingReason
+from epd_operator.runtime.announcer import RATE, Announcer, Outcome
+from epd_operator.runtime.keys import Key
+from epd_operator.runtime.object_metrics import ObjectMetrics
+from epd_operator.runtime.reconciler import Reconciler, utc_now
+from epd_operator.runtime.reports import Reports
+from support.operated import World
+from support.specs import raw_spec
+
+WAIT_SECONDS = 120
+"""Only so that a test that fails ends."""
+
+
+class Instance:
+    """One instance of the operator, from its start to its end."""
+
+    def __init__(self, world: World, *, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self._told = asyncio.Event()
+        self._world = world
+        self.announcer = Announcer(world.cluster, count=self._count, reporter="pod-1", clock=clock, now=utc_now)
+        reports = Reports(metrics=ObjectMetrics(), announcer=self.announcer)
+        self._reconciler = Reconciler(world.cluster, reports=reports)
+
+    def _count(self, _announcement: Announcement, outcome: Outcome) -> None:
+        self.outcomes[outcome.value] += 1
+        self._told.set()
+
+    async def passes(self, count: int = 3) -> None:
+        for _ in range(count):
+            await self._reconciler.reconcile(Key(self._world.namespace, "qwen"))
+
+    async def written(self, count: int) -> None:
+        """Wait until so many announcements have an outcome."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.outcomes.total() < count:
+                self._told.clear()
+                await self._told.wait()
+
+
+@asynccontextmanager
+async def instance(world: World) -> AsyncIterator[Instance]:
+    made = Instance(world)
+    task = asyncio.ensure_future(made.announcer.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+
+
+async def events(world: World) -> list[dict[str, Any]]:
+    found = await world.cluster.list(EVENT, namespace=world.namespace)
+    mine = [event for event in found if event["reportingController"] == "epd.dev/epd-operator"]
+    return sorted(mine, key=lambda event: str(event["eventTime"]))
+
+
+async def reasons(world: World) -> list[tuple[str, str]]:
+    return [(event["type"], event["reason"]) for event in await events(world)]
+
+
+def identity(world: World, uid: str = "u-1") -> Identity:
+    return Identity(name="qwen", namespace=world.namespace, uid=uid)
+
+
+def scaled(message: str = "words") -> Announcement:
+    decision = Decision(
+        stage=StageName.PD, current=1, desired=2, reason=ScalingReason.LOAD_ABOVE_TARGET, message=message
+    )
+    return of_decision(decision)
+
+
+async def ready(world: World) -> None:
+    for name in ("qwen-frontend", "qwen-worker"):
+        await world.report_ready(name)
+
+
+async def test_an_object_s_way_to_ready_is_told_once_by_all_instances_together(world: World) -> None:
+    primary = world.create(raw_spec("Aggregated"))
+    async with instance(world) as first:
+        await first.passes()
+        await ready(world)
+        await first.passes()
+        await first.written(2)
+        assert await reasons(world) == [("Normal", "RequestsAnswered"), ("Normal", "AllStagesReady")]
+    async with instance(world) as second:
+        await second.passes(5)
+        assert second.outcomes.total() == 0
+    regarding = (await events(world))[0]["regarding"]
+    assert (regarding["kind"], regarding["name"]) == ("EPDDeployment", "qwen")
+    assert regarding["uid"] == primary["metadata"]["uid"]
+
+
+async def test_a_pod_that_cannot_pull_its_image_is_told_with_its_own_words_and_losing_service_too(
+    world: World,
+) -> None:
+    world.create(raw_spec("Aggregated"))
+    async with instance(world) as operator:
+        await operator.passes()
+        await ready(world)
+        await operator.passes()
+        await operator.written(2)
+        await break_worker(world)
+        await operator.passes()
+        await operator.written(4)
+    problem, lost = (await events(world))[2:]
+    assert (problem["type"], problem["reason"], problem["action"]) == ("Warning", "ImagePullFailed", "StartPods")
+    assert problem["note"].startswith("worker 0/2: ")
+    assert "no such image" in problem["note"]
+    assert (lost["type"], lost["reason"], lost["action"]) == ("Warning", "NoReadyPods", "Serve")
+
+
+async def break_worker(world: World) -> None:
+    """Be the nodes: no worker pod is ready, and one says why."""
+    live = await world.find(DEPLOYMENT, "qwen-worker")
+    status = {"observedGeneration": live["metadata"]["generation"], "replicas": 2, "updatedReplicas": 2}
+    status |= {"readyReplicas": 0, "availableReplicas": 0}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "status": status}
+    body["metadata"] = {"name": "qwen-worker", "namespace": world.namespace}
+    await world.cluster.apply(DEPLOYMENT, body=body, field_manager="nodes", subresource="status")
+    template = live["spec"]["template"]
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "qwen-worker-1a2b",
+        "uid": "rs-1",
+        "controller": True,
+    }
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "qwen-worker-1a2b-x",
+            "namespace": world.namespace,
+            "labels": {**template["metadata"]["labels"], "pod-template-hash": "1a2b"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "containers": [{"name": "main", "image": "i"}],
+            "serviceAccountName": template["spec"]["serviceAccountName"],
+        },
+    }
+    await world.cluster.create(POD, namespace=world.namespace, body=pod)
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    container = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+    pod["status"] = {"phase": "Pending", "containerStatuses": [{**container, "state": {"waiting": waiting}}]}
+    await world.cluster.apply(POD, body=pod, field_manager="nodes", subresource="status")
+
+
+async def test_the_same_again_is_one_event_with_a_count(world: World) -> None:
+    async with instance(world) as operator:
+        for count in range(1, 4):
+            operator.announcer.announce(identity(world), scaled())
+            await operator.written(count)
+    (event,) = await events(world)
+    assert event["series"]["count"] == 3
+    assert event["series"]["lastObservedTime"] > event["eventTime"]
+    assert operator.outcomes == {"written": 1, "merged": 2}
+
+
+async def test_the_longest_note_of_any_letters_is_taken(world: World) -> None:
+    async with instance(world) as operator:
+        operator.announcer.announce(identity(world), scaled("日本" * 2000))
+        operator.announcer.announce(identity(world), scaled("x" * 5000))
+        await operator.written(2)
+    assert operator.outcomes == {"written": 2}
+    assert max(len(event["note"].encode()) for event in await events(world)) == MAX_NOTE
+
+
+async def test_events_in_a_namespace_that_ends_or_has_ended_are_dropped_in_silence(
+    live_world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = live_world
+    ask, maps = world.server.client.request, f"/api/v1/namespaces/{world.namespace}/configmaps"
+    # What cannot go keeps the namespace from going.
+    assert ask("POST", maps, {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}).ok
+    assert ask("DELETE", f"/api/v1/namespaces/{world.namespace}").ok
+    async with instance(world) as operator:
+        operator.announcer.announce(identity(world), scaled())
+        operator.announcer.announce(Identity(name="qwen", namespace="no-such-namespace", uid="u-1"), scaled())
+        await operator.written(2)
+    ask("PATCH", f"{maps}/held", {"metadata": {"finalizers": []}}, content_type="application/merge-patch+json")
+    assert operator.outcomes == {"dropped": 2}
+    assert [record for record in caplog.records if record.name.startswith("epd_operator")] == []
+
+
+async def test_an_object_that_flaps_for_ever_leaves_a_bounded_number_of_events_and_writes(world: World) -> None:
+    async with instance(world) as operator:
+        for number in range(1000):
+            operator.announcer.announce(identity(world), scaled(f"try {number % 50}"))
+            await operator.written(number + 1)
+    assert len(await events(world)) == RATE.burst
+    assert world.requests["CREATE Event"] + world.requests["PATCH Event"] == RATE.burst
