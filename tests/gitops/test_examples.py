@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from support.gitops import EXAMPLES, HEALTH_LUA, ROOT, Checker, flux_expressions, health_checker
+from support.helm import CHART, Helm, binary
 
 ARGO_CD = EXAMPLES / "argocd"
 FLUX = EXAMPLES / "flux"
 PAGE = ROOT / "docs" / "gitops.md"
-CHART = ROOT / "charts" / "epd-operator"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLUX_OBJECTS = [
     pytest.param(document, id=f"{path.stem}-{document['kind']}")
@@ -110,6 +110,16 @@ def test_the_examples_set_values_that_the_chart_has() -> None:
         assert values.get("crds", {}).keys() <= known["crds"].keys()
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
     assert operator["spec"]["source"]["targetRevision"] == version
+
+
+def test_argo_cd_and_helm_keep_the_crds_of_the_chart(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(applications()["epd-operator"]["spec"]["source"]["helm"]["valuesObject"]))
+    rendered = Helm(program=binary("helm"), major=3, home=tmp_path).template("--values", str(values))
+    crds = [document["metadata"] for document in rendered if document["kind"] == "CustomResourceDefinition"]
+    kept = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false"}
+    assert len(crds) == 3
+    assert all(crd["annotations"] == kept for crd in crds)
 
 
 def test_the_page_shows_the_examples_as_they_are() -> None:
