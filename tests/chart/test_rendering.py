@@ -58,6 +58,18 @@ def test_the_operator_understands_every_argument_that_it_gets(render: Any, chose
     options = command_line.parse(container["args"])
     assert list(options.namespaces) == chosen.get("watchNamespaces", [])
     assert options.prometheus_url == chosen.get("prometheusUrl", "")
+    assert options.worker_role == chosen.get("workerRole", {}).get("name", "epd-worker-discovery")
+    assert options.leader_election is chosen.get("leaderElection", {}).get("enabled", True)
+
+
+def test_the_lease_that_the_operator_takes_is_the_one_that_it_may_write(render: Any) -> None:
+    for chosen in ({}, SETS["renamed"]):
+        objects = render(chosen)
+        (container,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+        options = command_line.parse(container["args"])
+        (role,) = [item for item in objects if item["kind"] == "Role"]
+        assert options.lease_namespace == role["metadata"]["namespace"]
+        assert [options.lease_name] in [rule.get("resourceNames") for rule in role["rules"]]
 
 
 def test_pods_carry_common_and_own_labels_and_the_selector_only_what_never_changes(render: Any) -> None:
@@ -103,7 +115,7 @@ def test_probes_ask_the_health_port_for_liveness_and_readiness(render: Any) -> N
     (container,) = one(render({}), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert {"name": "health", "containerPort": 8081} in container["ports"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
-    assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
 
 
 def test_watching_namespaces_needs_nothing_of_the_cluster_but_what_can_be_made_apart(render: Any) -> None:
