@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epd_operator.plan.identity import StageName
+from epd_operator.scrape import samples
 from epd_operator.scrape.latency import Totals
 from epd_operator.scrape.page import PageReading, read_page
+from epd_operator.scrape.samples import MAX_LABELS, MAX_SAMPLES, parse_line
 
 PAGES = Path(__file__).parent / "pages"
 ENCODER = 'dynamo_component_inflight_requests{dynamo_component="encode",dynamo_endpoint="generate"}'
@@ -149,6 +151,41 @@ def test_a_longer_name_is_another_metric():
 def test_a_page_with_thousands_of_series_is_not_believed():
     flood = "".join(f'vllm:num_requests_running{{a="{i}"}} 0\n' for i in range(3000))
     assert requests(flood + "vllm:num_requests_waiting 0\n", StageName.PD) is None
+
+
+def test_a_sample_with_more_labels_than_any_real_one_is_not_believed():
+    def with_labels(count):
+        return ENGINE.replace("running 2", "running{" + ",".join(f'a{i}="x"' for i in range(count)) + "} 2")
+
+    assert requests(with_labels(MAX_LABELS), StageName.PD) == 3
+    assert requests(with_labels(MAX_LABELS + 1), StageName.PD) is None
+
+
+def labels(count, number):
+    return ",".join(f'l{i}="v"' for i in range(count)) + f',number="{number}"'
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("".join(f"vllm:num_requests_running{{{labels(30, i)}}} 1\n" for i in range(3000)), MAX_SAMPLES),
+        ("".join(f"vllm:num_requests_running{{{labels(90, i)}}} 1\n" for i in range(1000)), 1),
+        ("vllm:num_requests_running {\n" * 70_000, 1),
+        ("vllm:num_requests_" * 110_000, 0),
+        ("\n" * 2_000_000, 0),
+    ],
+    ids=["series", "labels", "garbage", "one line", "empty lines"],
+)
+def test_the_work_on_a_hostile_page_is_bounded(monkeypatch, text, most):
+    lines = []
+
+    def count(line):
+        lines.append(line)
+        return parse_line(line)
+
+    monkeypatch.setattr(samples, "parse_line", count)
+    assert requests(text, StageName.PD) is None
+    assert len(lines) == most
 
 
 @pytest.mark.parametrize("stage", list(StageName))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -117,8 +118,10 @@ async def test_a_bad_answer_leaves_the_pod_without_values(behaviour, outcome) ->
         pouring(OK_HEAD, b"1\r\n#\r\n", pause=0.01),
         pouring(b"HTTP/1.1 200 OK\r\n", b"", pause=0.01),
         pouring(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01),
+        # Its length is not limited, but nothing of it is kept.
+        pouring(OK_HEAD + b"1;", b"extension" * 400),
     ],
-    ids=["silence", "no body", "slow body", "half a head", "never the answer itself"],
+    ids=["silence", "no body", "slow body", "half a head", "never the answer itself", "a chunk's extension"],
 )
 async def test_an_answer_that_does_not_end_is_cut_off_at_the_deadline(behaviour) -> None:
     async with serving(behaviour) as server:
@@ -131,8 +134,11 @@ async def test_an_answer_that_does_not_end_is_cut_off_at_the_deadline(behaviour)
         (OK_HEAD, b"1000\r\n" + b"x" * 4096 + b"\r\n", Outcome.TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 4096, Outcome.TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\n", b"X-Header: x\r\n" * 100, Outcome.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nX-Header: ", b"x" * 4096, Outcome.PROTOCOL),
+        (b"HTTP/1.1 200 ", b"OK" * 4096, Outcome.PROTOCOL),
+        (OK_HEAD + b"1\r\n#\r\n0\r\n", b"X-Trailer: x\r\n" * 100, Outcome.PROTOCOL),
     ],
-    ids=["chunked", "until the end", "headers"],
+    ids=["chunked", "until the end", "headers", "one header", "reason", "trailers"],
 )
 async def test_an_endless_answer_is_cut_off_at_once(head, drop, outcome) -> None:
     # The deadline is far away: only the size can have ended it.
@@ -148,6 +154,15 @@ async def test_a_page_of_exactly_the_largest_size_is_read() -> None:
         assert await read(server.url, limits=limits) == (READ, [Outcome.OK])
     async with serving(answering(PD + b"\n")) as server:
         assert await read(server.url, limits=limits) == (UNREAD, [Outcome.TOO_LARGE])
+
+
+async def test_a_compressed_bomb_is_never_unpacked() -> None:
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    async with serving(answering(bomb, headers="Content-Encoding: gzip\r\n")) as server:
+        assert await read(server.url) == (UNREAD, [Outcome.COMPRESSED])
+    # Without the header it is a page like any other: garbage.
+    async with serving(answering(bomb)) as server:
+        assert await read(server.url) == (UNREAD, [Outcome.UNREADABLE])
 
 
 async def test_a_redirect_is_not_followed() -> None:

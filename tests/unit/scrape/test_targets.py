@@ -100,6 +100,14 @@ def test_an_ipv6_address_stands_in_brackets():
         "fd00::1%evil.test/x",
         "::ffff:127.0.0.1",
         "::ffff:169.254.169.254",
+        "::169.254.169.254",
+        "64:ff9b::169.254.169.254",
+        "2002:a9fe:a9fe::1",
+        "168.63.129.16",
+        "100.100.100.200",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd20:ce::254",
     ],
 )
 def test_what_is_no_address_of_a_pod_becomes_no_url(ip):

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 MAX_LINE = 16 * 1024
 """Longest line that is read, in bytes."""
-MAX_SAMPLES = 2000
+MAX_SAMPLES = 500
 """Most samples of the wanted metrics; real pages have a few dozen."""
+MAX_LABELS = 32
+"""Most labels of a sample. With the bounds above, this bounds the time that a page takes from other deployments."""
 MAX_VALUE = 1e15
 """Largest value that is believed."""
 
@@ -122,7 +124,7 @@ def _parse_labels(text: str, *, position: int) -> tuple[dict[str, str], int]:
     labels: dict[str, str] = {}
     while not text.startswith("}", position):
         label = _LABEL.match(text, position)
-        if label is None or label[1] in labels:
+        if label is None or label[1] in labels or len(labels) >= MAX_LABELS:
             raise ValueError("garbled labels")
         labels[label[1]] = label[2]
         position = label.end()

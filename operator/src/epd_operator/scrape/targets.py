@@ -16,6 +16,17 @@ MAX_GROUP_PROCESSES = 9
 
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _ENDED_PHASES = ("Succeeded", "Failed")
+_METADATA_SERVICES = frozenset(
+    ipaddress.ip_address(text)
+    for text in ("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
+)
+"""Of clouds, outside of the link-local range."""
+_EMBEDDING_IPV4 = (
+    ipaddress.ip_network("64:ff9b::/96"),
+    ipaddress.ip_network("2002::/16"),
+    ipaddress.ip_network("::/96"),
+)
+"""Translated to IPv4 on the way, perhaps to an address that would be refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +103,13 @@ def _host(pod: Mapping[str, Any]) -> str | None:
     # The operator itself, cloud metadata services and the like are no pods.
     if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
         return None
+    if address in _METADATA_SERVICES:
+        return None
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     # A zone could hold any text, and IPv4 in IPv6's clothes would evade the checks above.
-    return None if address.scope_id is not None or address.ipv4_mapped is not None else f"[{address}]"
+    disguised = address.ipv4_mapped is not None or any(address in network for network in _EMBEDDING_IPV4)
+    return None if address.scope_id is not None or disguised else f"[{address}]"
 
 
 def _port(pod: Mapping[str, Any], *, stage: StageName | None) -> int | None:
