@@ -93,7 +93,7 @@ def test_with_named_namespaces_nothing_is_granted_outside_of_them(helm: Helm) ->
 def test_workers_may_find_each_other_and_nothing_else(helm: Helm) -> None:
     (role,) = [r for r in roles(helm.template()) if r["metadata"]["name"] == WORKER_ROLE]
     found = {(g.resource, g.verb) for g in rights.of_rules(role["rules"], role=WORKER_ROLE)}
-    records = {("dynamoworkermetadatas", verb) for verb in ("list", "watch", "create", "patch")}
+    records = {("dynamoworkermetadatas", verb) for verb in ("list", "watch", "create", "patch", "delete")}
     assert found == {("pods", "list"), ("pods", "watch")} | records
 
 
