@@ -1,0 +1,191 @@
+"""The operator uses every right that the chart grants, and asks for none beyond: real process, RBAC, audit log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epd_local.cluster import audit
+from support import kubelet, rights
+from support.apiserver import ApiServer
+from support.client import Client
+from support.helm import Helm, binary
+from support.installed_operator import Operator, apply_rbac, running
+from support.specs import raw_spec
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = "epd-system"
+TEAM = "team-a"
+OTHER_ROLE = "other-discovery"
+PATIENCE = 240.0
+"""Bound of every wait, in seconds: it only decides when a broken thing counts as broken."""
+
+SCOPES = {"everywhere": (), "one namespace": ("--set", f"watchNamespaces={{{TEAM}}}")}
+CHECKED_WITHIN_OTHERS = {
+    "bind clusterroles.rbac.authorization.k8s.io epd-worker-discovery",
+    "update epddeployments/finalizers.epd.dev",
+}
+"""Rights that the API server asks for within another request, which the log does not tell; see the tests below."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What the log tells after the life of an object under an operator, and what the chart granted."""
+
+    granted: set[rights.Grant]
+    used: set[rights.Use]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Where the life of an object is played: the user and the nodes are played by the test."""
+
+    client: Client
+    prometheus: kubelet.Prometheus
+    operator: Operator
+
+    @property
+    def path(self) -> str:
+        return f"/apis/epd.dev/v1alpha1/namespaces/{TEAM}/epddeployments/qwen"
+
+    def apply(self, spec: dict[str, Any]) -> None:
+        body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "qwen"}, "spec": spec}
+        answer = self.client.apply(self.path, body)
+        assert answer.ok, answer.message
+
+    def names(self, collection: str) -> set[str]:
+        items = self.client.get(collection.format(TEAM)).body.get("items", ())
+        return {item["metadata"]["name"] for item in items}
+
+    def replicas(self, stage: str) -> int:
+        found = self.client.get(f"/apis/apps/v1/namespaces/{TEAM}/deployments/qwen-{stage}").body
+        return int(found.get("spec", {}).get("replicas", -1))
+
+    def ready(self) -> bool:
+        found = self.client.get(self.path).body
+        generation = found.get("metadata", {}).get("generation")
+        conditions = found.get("status", {}).get("conditions", ())
+        return any(
+            (c["type"], c["status"], c["observedGeneration"]) == ("Ready", "True", generation) for c in conditions
+        )
+
+    def wait(self, what: str, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < deadline, f"never: {what}; {self.client.get(self.path).body.get('status')}"
+            self.operator.require_alive()
+            kubelet.run_pods(self.client, TEAM)
+            time.sleep(0.2)
+
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
+SCALES = "/apis/epd.dev/v1alpha1/namespaces/{}/epdstagescales"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
+BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
+BINDING = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings/qwen-discovery"
+
+
+def disaggregated() -> dict[str, Any]:
+    """Encoders that the operator scales, PD workers that somebody else scales."""
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}, "scaleUp": {"stabilizationWindowSeconds": 0}}
+    metrics = [{"type": "Requests", "targetPerReplica": 4}]
+    internal = {"maxReplicas": 3, "metrics": metrics, "behavior": behavior}
+    return raw_spec(
+        "Disaggregated",
+        encoder={"pool": "rtx", "replicas": 1, "autoscaling": internal},
+        pd={"pool": "gb200", "replicas": 1, "autoscaling": {"mode": "External", "maxReplicas": 3}},
+        scaling={"metricsSource": "Prometheus", "intervalSeconds": 5},
+    )
+
+
+def live(stage: Stage) -> None:
+    """Creation, growth, shrinking, another topology, less protection."""
+    stage.apply(disaggregated())
+    stage.wait("ready", stage.ready)
+    stage.prometheus.load = 12
+    stage.wait("more encoders", lambda: stage.replicas("encoder") == 3)
+    stage.prometheus.load = 1
+    stage.wait("fewer encoders", lambda: stage.replicas("encoder") == 1)
+    stage.apply(
+        {**raw_spec("Aggregated"), "networkPolicy": {"mode": "Unmanaged"}, "disruptionBudget": {"mode": "Unmanaged"}}
+    )
+    stage.wait("other stages", lambda: stage.names(DEPLOYMENTS) == {"qwen-frontend", "qwen-worker"})
+    stage.wait("no scale objects", lambda: not stage.names(SCALES))
+    stage.wait("no policies", lambda: not stage.names(POLICIES) and not stage.names(BUDGETS))
+
+
+def under_another_role(stage: Stage) -> None:
+    """An installation with another role for the workers; then the object goes."""
+
+    def bound() -> str:
+        return str(stage.client.get(BINDING).body.get("roleRef", {}).get("name"))
+
+    stage.wait("bound to the other role", lambda: bound() == OTHER_ROLE)
+    assert stage.client.request("DELETE", stage.path).ok
+    stage.wait("nothing is left", lambda: not stage.names(DEPLOYMENTS))
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(program=binary("helm"), major=3, home=tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
+    folder = tmp_path_factory.mktemp("rights")
+    with ApiServer(folder=folder, with_controllers=True, with_audit=True, api_flags=flags) as started:
+        started.install_crds(ROOT / "crds")
+        for name in (SYSTEM, TEAM):
+            assert started.client.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok
+        yield started
+
+
+@pytest.fixture(scope="module", params=SCOPES)
+def played(request: pytest.FixtureRequest, server: ApiServer, helm: Helm, tmp_path_factory) -> Iterator[Played]:
+    """The life of one object, with the operator started anew in the middle."""
+    release = f"epd-operator-{request.param_index}"
+    chart = helm.template(*SCOPES[request.param], release=release)
+    again = helm.template(*SCOPES[request.param], "--set", f"workerRole.name={OTHER_ROLE}", release=release)
+    folder = tmp_path_factory.mktemp("operator")
+    with kubelet.prometheus() as prometheus:
+        arguments = [f"--prometheus-url={prometheus.url}"]
+        apply_rbac(server, chart)
+        with running(server, folder=folder / "1", chart=chart, arguments=arguments) as operator:
+            live(Stage(client=server.client, prometheus=prometheus, operator=operator))
+            granted = _granted(server, operator)
+        apply_rbac(server, again)
+        with running(server, folder=folder / "2", chart=again, arguments=arguments) as operator:
+            under_another_role(Stage(client=server.client, prometheus=prometheus, operator=operator))
+    user = rights.user_of(operator.namespace, operator.account)
+    yield Played(granted=granted, used=rights.uses(audit.read(server.audit_log), user=user))
+    for kind in ("clusterroles", "clusterrolebindings"):
+        server.client.request("DELETE", f"{rights.RBAC}/{kind}/{release}")
+
+
+def _granted(server: ApiServer, operator: Operator) -> set[rights.Grant]:
+    """What the API server would say, not what the chart says."""
+    found = []
+    for plural, kind in (
+        ("clusterroles", "ClusterRole"),
+        ("clusterrolebindings", "ClusterRoleBinding"),
+        ("roles", "Role"),
+        ("rolebindings", "RoleBinding"),
+    ):
+        items = server.client.get(f"{rights.RBAC}/{plural}").body["items"]
+        found += [{**item, "kind": kind} for item in items]
+    return rights.grants(found, namespace=operator.namespace, account=operator.account)
+
+
+def test_nothing_that_the_operator_asked_for_was_refused(played: Played) -> None:
+    assert played.used
+    assert rights.refused(played.used) == []
+
+
+def test_every_right_of_the_operator_was_used(played: Played) -> None:
+    assert sorted(rights.unused(played.granted, played.used)) == sorted(CHECKED_WITHIN_OTHERS)
