@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench scaling-report site check-generated audit lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards scaling-report site check-generated audit lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -35,12 +35,13 @@ test-unit: $(VENV)/.installed ## Tests without a cluster
 
 test-api: $(VENV)/.installed ## Tests against a real API server
 	@$(LOCAL) packages --no-images >/dev/null
-	@$(LOCAL) build controlplane helm helm4 gitops-check >/dev/null
+	@$(LOCAL) build controlplane helm helm4 gitops-check promtool prometheus controller-gen >/dev/null
 	$(BIN)/pytest -q tests/api
 	$(BIN)/pytest -q tests/chart
 	$(BIN)/pytest -q tests/admission
 	$(BIN)/pytest -q tests/gitops
 	$(BIN)/pytest -q tests/security
+	$(BIN)/pytest -q tests/monitoring
 
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
 	@$(DEMO) --prepare-only
@@ -67,6 +68,9 @@ bench: $(VENV)/.installed ## Speed and cost of the operator at 1, 100 and 1000 o
 	@$(LOCAL) packages --no-images >/dev/null
 	@$(LOCAL) build controlplane >/dev/null
 	@PYTHONPATH=tests:operator/src:e2e/src $(BIN)/python -m benchmark.reconcile
+
+dashboards: $(VENV)/.installed ## Write the Grafana dashboards into the chart
+	PYTHONPATH=tests:operator/src $(BIN)/python -m monitoring.dashboards
 
 scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
 	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report
