@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from support.specs import raw_specs
 
+MEMORY = st.sampled_from(["1Mi", "1.5Gi", "16Gi", "64G", "7000000", "99999999999999999999E"])
 QUANTITIES = st.sampled_from(["0", "1m", "1.5Gi", "16Gi", "64G", "999Ti", "7", "99999999999999999999E"])
 ARGS = st.lists(
     st.sampled_from(
@@ -17,8 +18,8 @@ ARGS = st.lists(
             "--max-num-seqs",
             "--max-num-seqs=",
             "--max-num-seqs=12",
+            "--max-num-seqs=99999999999999999999",
             "999999999",
-            "99999999999999999999",
             "--revision",
             "--revision=main",
             "--mm-processor-kwargs={}",
@@ -126,6 +127,8 @@ def legal_specs(draw: st.DrawFn) -> dict[str, Any]:
     for stage in ("frontend", "worker", "group", "encoder", "pd"):
         if stage in spec:
             spec[stage].update(draw(STAGE))
+        if stage in spec and stage != "frontend":
+            spec[stage].update(draw(optional(sharedMemory=MEMORY)))
     if "group" in spec:
         spec["group"]["pd"] = draw(optional(args=ARGS, env=LITERAL_ENV))
         spec["group"]["encoder"] = draw(optional(args=ARGS, env=LITERAL_ENV))
