@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import ClusterError, NotFoundError, RefusedError, UnavailableError
+from epd_operator.cluster.errors import ClusterError, FencedError, NotFoundError, RefusedError, UnavailableError
 from epd_operator.cluster.kinds import Kind
 from epd_operator.plan.events import Action, Announcement, EventType
 from epd_operator.plan.identity import Identity
@@ -172,6 +172,7 @@ async def test_what_was_too_much_to_write_is_counted_in_the_series(world: World)
         (UnavailableError("down", request="CREATE", status=503), "failed", "no Event could be written"),
         (RefusedError("forbidden", request="CREATE", status=403), "failed", "no Event could be written"),
         (RuntimeError("a mistake"), "failed", "no Event could be written"),
+        (FencedError("not sent", request="CREATE"), "dropped", ""),
         (NotFoundError("no such namespace", request="CREATE", status=404), "dropped", ""),
         (
             RefusedError("forbidden: unable to create new content in namespace serving because it is being terminated",

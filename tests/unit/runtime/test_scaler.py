@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +19,7 @@ from epd_operator.plan.identity import COMPONENT_LABEL, Identity, StageName
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.scaling.model import Decision, PodLoad, ScalingReason
 from epd_operator.runtime.keys import Key
+from epd_operator.runtime.logs import JsonFormatter
 from epd_operator.runtime.scaler import Scaler
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.scrape.latency import LatencyTotals, Totals
@@ -185,6 +189,28 @@ async def test_a_stage_that_is_scaled_no_more_loses_its_decision() -> None:
     both = spec(pd={"pool": "gb200", "autoscaling": SCALED})
     world.scaler.watch(KEY, spec=both, observation=observed("a"))
     assert world.desired() is None
+
+
+async def test_a_fault_at_one_object_is_logged_with_its_name_and_its_series_end_with_the_scaler(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.series()
+    world.clock += 60
+    world.pods.before_answer = lambda: 1 // 0
+    caplog.handler.setFormatter(JsonFormatter())
+    task = asyncio.ensure_future(world.scaler.run())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    (line,) = (json.loads(line) for line in caplog.text.splitlines())
+    assert (line["message"], line["namespace"], line["deployment"]) == ("scaling failed", "serving", "qwen")
+    assert world.series() == {}
 
 
 async def test_a_namesake_gets_no_decision_of_the_object_before_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import ClusterError, NotFoundError, RefusedError
+from epd_operator.cluster.errors import ClusterError, FencedError, NotFoundError, RefusedError
 from epd_operator.cluster.kinds import EPD_DEPLOYMENT, EVENT
 from epd_operator.plan.events import Announcement
 from epd_operator.plan.identity import Identity
@@ -74,8 +74,8 @@ async def raise_count(cluster: Cluster, *, namespace: str, name: str, count: int
 
 
 def is_pointless(error: ClusterError) -> bool:
-    """Whether an Event could not be written because what it is about is going or has gone."""
-    return isinstance(error, NotFoundError) or (
+    """Whether an Event could not be written because its namespace is going or has gone, or others lead by now."""
+    return isinstance(error, NotFoundError | FencedError) or (
         isinstance(error, RefusedError) and "because it is being terminated" in error.message
     )
 
