@@ -141,3 +141,17 @@ def test_a_pod_template_cannot_ask_for_another_account_more_rights_or_a_node(
     assert lenient.ok, lenient.message
     kept = lenient.body["spec"]["worker"] if stage else lenient.body["spec"]
     assert field not in kept["podTemplate"]
+
+
+@pytest.mark.parametrize("file", ["operator/Containerfile", "worker_images/Containerfile.cpu"])
+def test_images_name_a_user_by_number_that_is_not_root(file: str) -> None:
+    users = [line.split()[1] for line in (ROOT / file).read_text().splitlines() if line.startswith("USER ")]
+    assert users
+    assert int(users[-1].split(":")[0]) > 0
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_pods_do_not_leave_their_user_to_the_image(topology: str) -> None:
+    for pod in pods_of(raw_spec(topology), namespace="n"):
+        assert pod["spec"]["securityContext"]["runAsUser"] == 1000
+        assert not any({"runAsUser", "runAsNonRoot"} & c["securityContext"].keys() for c in pod["spec"]["containers"])
