@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from epd_operator.plan.identity import COMPONENT_LABEL, DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, StageName
+from epd_operator.plan.process import TELEMETRY_PORT
 from monitoring.charted import RefusedError, of_kind, render
 from monitoring.programs import promtool, write_crds
 from monitoring.prometheus import Prometheus
@@ -173,7 +174,7 @@ def test_promtool_takes_the_plain_configuration(plain_config: dict[str, Any], tm
 def test_each_page_of_each_pod_is_scraped_once_and_nothing_else(prometheus: Prometheus, fleet: Fleet) -> None:
     expected = {
         f"http://{fleet.addresses[pod.name]}:{port}/metrics": (
-            "epd-operator" if pod.stage is None else "epd-nixl" if port > 19000 else "epd-workers"
+            "epd-operator" if pod.stage is None else "epd-workers" if port < TELEMETRY_PORT else "epd-nixl"
         )
         for pod in fleet.pods()
         for port in pod.pages
@@ -181,7 +182,7 @@ def test_each_page_of_each_pod_is_scraped_once_and_nothing_else(prometheus: Prom
     targets = prometheus.api("targets", state="active")["activeTargets"]
     # An aggregated worker moves nothing by NIXL, so its page is not there.
     solo = fleet.addresses["solo-worker-0"]
-    down = {f"http://{solo}:19090/metrics": "epd-nixl"}
+    down = {f"http://{solo}:{TELEMETRY_PORT}/metrics": "epd-nixl"}
     assert {target["scrapeUrl"]: target["labels"]["job"] for target in targets} == expected | down
     assert {target["scrapeUrl"] for target in targets if target["health"] != "up"} == set(down)
     assert len(targets) == len(expected) + 1

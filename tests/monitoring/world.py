@@ -18,10 +18,10 @@ from epd_operator.runtime.keys import Key
 from monitoring.operator_metrics import OperatorMetrics
 from monitoring.pages import PageServer, recorded
 from support.apiserver import ApiServer
+from support.processes import free_ports
 from support.specs import spec
 
 SYSTEM = "epd-system"
-METRICS_PORT = 8080
 OBJECTS = {
     Key("shop", "qwen"): "Disaggregated",
     Key("shop", "duo"): "CoLocated",
@@ -50,6 +50,7 @@ class Fleet:
     server: ApiServer
     moment: str = "early"
     addresses: dict[str, str] = field(default_factory=dict)
+    metrics_port: int = field(default_factory=lambda: free_ports(1)[0])
 
     def __enter__(self) -> Self:
         self._stack = ExitStack()
@@ -72,15 +73,15 @@ class Fleet:
         self._stack.close()
 
     def pods(self) -> Iterator[FakePod]:
-        """All pods."""
+        """All pods. The operator's port is found by its name, so it may be any that is free here."""
         labels = {"app.kubernetes.io/name": "epd-operator", "app.kubernetes.io/instance": "epd-operator"}
-        port = {"name": "metrics", "containerPort": METRICS_PORT}
+        port = {"name": "metrics", "containerPort": self.metrics_port}
         yield FakePod(
             namespace=SYSTEM,
             name="epd-operator-0",
             labels=labels,
             spec={"containers": [{"name": "operator", "image": "x", "ports": [port]}]},
-            pages={METRICS_PORT: self.operator.page},
+            pages={self.metrics_port: self.operator.page},
         )
         for key, topology in OBJECTS.items():
             identity = Identity(name=key.name, namespace=key.namespace, uid="1")

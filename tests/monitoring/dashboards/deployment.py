@@ -56,6 +56,7 @@ _STATE = Row(
             title="Model",
             description="Topology and model.",
             kind="stat",
+            text="name",
             width=4,
             height=7,
             queries=[

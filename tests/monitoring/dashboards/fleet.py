@@ -23,9 +23,17 @@ def _condition(matchers: str) -> str:
 _READY = _condition('type="Ready"')
 
 
-def _state(title: str, description: str, queries: list[Query], *, bad: str = GREEN) -> Panel:
-    thresholds = [(GREEN, None), (bad, 1)] if bad != GREEN else [(GREEN, None)]
-    return Panel(title=title, description=description, queries=queries, kind="stat", width=4, height=4, good=thresholds)
+def _state(title: str, description: str, queries: list[Query], *, bad: str = GREEN, unit: str = "short") -> Panel:
+    return Panel(
+        title=title,
+        description=description,
+        queries=queries,
+        kind="stat",
+        unit=unit,
+        width=4,
+        height=4,
+        good=[(GREEN, None)] if bad == GREEN else [(GREEN, None), (bad, 1)],
+    )
 
 
 def _p(quantile: float, metric: str, *, by: str = "", where: str = "") -> str:
@@ -235,6 +243,7 @@ _OPERATOR = Row(
             width=8,
             height=4,
             queries=[Query(expr="epd_operator_leader", legend="{{pod}}")],
+            text="value_and_name",
         ),
         Panel(
             title="Version",
@@ -243,16 +252,19 @@ _OPERATOR = Row(
             width=4,
             height=4,
             queries=[Query(expr="count by (version) (epd_operator_build_info)", legend="{{version}}")],
+            text="name",
         ),
         _state(
             "Since the last resync",
-            "Seconds since all objects were last looked at. One resync is due every five minutes.",
+            "Time since all objects were last looked at. One resync is due every five minutes.",
             [Query(expr="max(epd_operator_resync_age_seconds)")],
+            unit="s",
         ),
         _state(
             "Overdue",
-            "How long the EPDDeployment that waits longest has been due, in seconds.",
+            "How long the EPDDeployment that waits longest has been due.",
             [Query(expr="max(epd_operator_queue_overdue_seconds)")],
+            unit="s",
         ),
         Panel(
             title="Passes",

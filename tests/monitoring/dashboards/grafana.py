@@ -29,6 +29,7 @@ class Panel:
         stack: none, normal or percent.
         width: of 24 columns.
         good: thresholds of a stat: colour from each number upwards.
+        text: what a stat shows of its series: auto, name or value_and_name.
         hidden: columns of a table that nobody needs.
         columns: names for columns of a table.
     """
@@ -42,6 +43,7 @@ class Panel:
     width: int = 8
     height: int = 8
     good: Sequence[tuple[str, float | None]] = ((GREEN, None),)
+    text: str = "auto"
     hidden: Sequence[str] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
 
@@ -91,7 +93,7 @@ class Panel:
             return {"options": {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}}
         if self.kind == "stat":
             reduce = {"calcs": ["lastNotNull"], "fields": "", "values": False}
-            text = {"colorMode": "value", "graphMode": "none", "justifyMode": "auto", "textMode": "value_and_name"}
+            text = {"colorMode": "value", "graphMode": "none", "justifyMode": "auto", "textMode": self.text}
             return {"options": {**text, "reduceOptions": reduce, "orientation": "auto"}}
         hidden = dict.fromkeys(("Time", *self.hidden), True)
         organize = {"excludeByName": hidden, "renameByName": dict(self.columns)}
