@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import random
-import sys
 import uuid
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -102,4 +102,7 @@ def _add_election(parser: argparse.ArgumentParser) -> None:
 
 if __name__ == "__main__":
     logging.captureWarnings(True)
-    sys.exit(run(parse(), jitter=random.random, suffix=uuid.uuid4().hex[:8]))
+    code = run(parse(), jitter=random.random, suffix=uuid.uuid4().hex[:8])
+    logging.shutdown()
+    # Nothing is left to do, but tasks of kopf that lost their watch may never end.
+    os._exit(code)

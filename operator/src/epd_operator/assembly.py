@@ -51,7 +51,7 @@ class Options:
 
 
 def run(options: Options, *, jitter: Callable[[], float], suffix: str) -> int:
-    """Run until a signal arrives; returns the exit code.
+    """Run until a signal arrives; returns the exit code. The process must end then.
 
     Args:
         options: from the command line.
@@ -62,16 +62,16 @@ def run(options: Options, *, jitter: Callable[[], float], suffix: str) -> int:
     metrics, health = Metrics(), Health(clock=time.monotonic)
     MetricsServer(metrics.registry).start(options.metrics_port)
     HealthServer(health).start(options.health_port)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            runner.run(_operate(options, metrics=metrics, health=health, jitter=jitter, suffix=suffix))
-        except LeadershipLostError as lost:
-            health.lost = True
-            logger.error("leadership is lost, so the process ends to begin anew as a standby: %s", lost)  # noqa: TRY400
-        except Exception:
-            logger.exception("the operator ends, to begin anew")
-        else:
-            return 0
+    # Not closed: that would wait for tasks which may never end.
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    try:
+        runner.run(_operate(options, metrics=metrics, health=health, jitter=jitter, suffix=suffix))
+    except LeadershipLostError as lost:
+        logger.error("leadership is lost, so the process ends to begin anew as a standby: %s", lost)  # noqa: TRY400
+    except Exception:
+        logger.exception("the operator ends, to begin anew")
+    else:
+        return 0
     return 1
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import ClusterError
+from epd_operator.cluster.errors import ClusterError, NotFoundError
 from epd_operator.cluster.kinds import Kind
 
 logger = logging.getLogger(__name__)
@@ -26,14 +26,16 @@ async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: S
 
 
 async def _obstacle(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> str:
-    try:
-        for kind in kinds:
+    for kind in kinds:
+        try:
             if not await _is_discovered(cluster, kind):
                 return f"{kind.plural} of {kind.api_version} are not served"
             for namespace in namespaces or (None,):
                 await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
-    except ClusterError as error:
-        return str(error)
+        except NotFoundError:
+            return f"{kind.plural} of {kind.api_version} are not served"
+        except ClusterError as error:
+            return str(error)
     return ""
 
 

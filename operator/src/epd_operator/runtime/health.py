@@ -26,7 +26,6 @@ class Health:
         self.longest_pass: Callable[[], float] = lambda: 0.0
         self.reached = False
         self.stopping = False
-        self.lost = False
         self._clock = clock
         self._beat = clock()
 
@@ -52,8 +51,6 @@ class Health:
             reasons.append(f"the event loop has been stuck for {self.lag():.0f} s")
         if (longest := self.longest_pass()) > STUCK_SECONDS:
             reasons.append(f"a pass over one object has been going on for {longest:.0f} s")
-        if self.lost:
-            reasons.append("the lease is lost, and the process should have ended")
         return reasons
 
     def why_not_ready(self) -> list[str]:

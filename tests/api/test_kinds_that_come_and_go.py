@@ -1,0 +1,86 @@
+"""The operator before its CRDs and its rights are there, and when its CRDs are taken away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.apiserver import CRD_PATH, ApiServer
+from support.operator_process import token_of
+from support.replica import Replica
+from support.specs import raw_spec
+
+ROOT = Path(__file__).parents[2]
+OBJECTS = "/apis/epd.dev/v1alpha1/namespaces/default/epddeployments"
+WORKER = "/apis/apps/v1/namespaces/default/deployments/{}-worker"
+CRD = f"{CRD_PATH}/epddeployments.epd.dev"
+ACCOUNT = "/api/v1/namespaces/default/serviceaccounts"
+BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ApiServer]:
+    """An API server of its own: other tests need their CRDs."""
+    with ApiServer(folder=tmp_path / "apiserver") as started:
+        yield started
+
+
+def create(server: ApiServer, name: str) -> None:
+    body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": name}}
+    answer = server.client.create(OBJECTS, body | {"spec": raw_spec("Aggregated")})
+    assert answer.ok, answer.message
+
+
+def serves(server: ApiServer, replica: Replica, name: str) -> None:
+    """The operator makes what a new object needs, long before a resync would show it."""
+    create(server, name)
+    replica.wait_for("children", lambda: server.client.get(WORKER.format(name)).ok)
+
+
+def test_crds_that_are_installed_later_are_watched_without_a_restart(server: ApiServer, tmp_path: Path) -> None:
+    with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "operator.log") as replica:
+        replica.wait_for("a line about it", lambda: "epddeployments of epd.dev" in replica.log.read_text())
+        assert replica.is_ready
+        assert replica.is_alive
+        server.install_crds(ROOT / "crds")
+        serves(server, replica, "one")
+
+
+def test_an_operator_whose_crd_is_deleted_ends_and_the_next_waits_until_it_is_back(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    server.install_crds(ROOT / "crds")
+    with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "first.log") as first:
+        first.wait_for("readiness", lambda: first.is_ready)
+        serves(server, first, "one")
+        assert server.client.request("DELETE", CRD).ok
+        server.wait_for("the CRD is gone", lambda: server.client.get(CRD).status == 404)
+        assert first.exit_code() == 1
+    with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "second.log") as second:
+        second.wait_for("a line about it", lambda: "epddeployments of epd.dev" in second.log.read_text())
+        server.install_crd(yaml.safe_load((ROOT / "crds" / "epd.dev_epddeployments.yaml").read_text()))
+        serves(server, second, "two")
+
+
+def test_rights_that_are_granted_later_are_used_without_a_restart(server: ApiServer, tmp_path: Path) -> None:
+    server.install_crds(ROOT / "crds")
+    assert server.client.create(ACCOUNT, {"metadata": {"name": "operator"}}).ok
+    config = json.loads(server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token_of(server, namespace="default", account="operator")}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    with Replica(kubeconfig=tmp_path / "kubeconfig", log=tmp_path / "operator.log") as replica:
+        replica.wait_for("a line about it", lambda: "forbidden" in replica.log.read_text())
+        assert replica.is_alive
+        binding = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}],
+        }
+        assert server.client.create(BINDING, binding).ok
+        serves(server, replica, "one")

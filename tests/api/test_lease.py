@@ -1,0 +1,115 @@
+"""The Lease at a real API server: one write per version, and nothing in it that could hurt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from epd_operator.cluster.errors import ClusterError, ConflictError
+from epd_operator.cluster.lease import LARGEST, ClusterLeases, Record
+from epd_operator.runtime.candidacy import Candidacy, Timing
+from support.operated import World
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STAMP = "2026-01-01T00:00:00.000000Z"
+MINE = Record(holder="me", duration_seconds=15, acquired=STAMP, renewed=STAMP, transitions=3)
+
+
+def leases(world: World) -> ClusterLeases:
+    return ClusterLeases(world.cluster, namespace=world.namespace, name="epd-operator")
+
+
+def put(world: World, spec: object, **metadata: Any) -> None:
+    """Be a stranger who writes the Lease."""
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    body |= {"metadata": {"name": "epd-operator", **metadata}} | ({} if spec is None else {"spec": spec})  # type: ignore[dict-item]
+    answer = world.server.client.apply(f"{PATH.format(world.namespace)}/epd-operator", body)
+    assert answer.ok, answer.message
+
+
+async def test_a_lease_that_was_written_is_read_as_it_was_written(world: World) -> None:
+    store = leases(world)
+    assert await store.read() is None
+    written = await store.write(MINE, over=None)
+    assert written.record == MINE
+    read = await store.read()
+    assert read is not None
+    assert (read.record, read.version) == (MINE, written.version)
+
+
+async def test_of_two_who_write_over_the_same_version_one_is_refused(world: World) -> None:
+    store = leases(world)
+    first = await store.write(MINE, over=None)
+    with pytest.raises(ConflictError):
+        await store.write(replace(MINE, holder="other"), over=None)
+    second = await store.write(replace(MINE, holder="b"), over=first)
+    with pytest.raises(ConflictError):
+        await store.write(replace(MINE, holder="c"), over=first)
+    read = await store.read()
+    assert read is not None
+    assert (read.record.holder, read.version) == ("b", second.version)
+
+
+async def test_a_lease_that_was_deleted_or_made_anew_is_not_written_over(world: World) -> None:
+    store = leases(world)
+    first = await store.write(MINE, over=None)
+    path = f"{PATH.format(world.namespace)}/epd-operator"
+    assert world.server.client.request("DELETE", path).ok
+    with pytest.raises(ClusterError):
+        await store.write(replace(MINE, holder="b"), over=first)
+    assert await store.read() is None
+    await store.write(replace(MINE, holder="c"), over=None)
+    with pytest.raises(ClusterError):
+        await store.write(replace(MINE, holder="b"), over=first)
+
+
+HOSTILE = [
+    None,
+    {},
+    {"holderIdentity": ""},
+    {"holderIdentity": "x" * 1000, "leaseDurationSeconds": LARGEST, "leaseTransitions": LARGEST},
+    {"renewTime": "9999-12-31T23:59:59.000000Z", "acquireTime": "0001-01-01T00:00:00.000000Z"},
+    {"leaseDurationSeconds": 1, "holderIdentity": "stranger\n\u0000\u202e"},
+    {"holderIdentity": "x", "strategy": "OldestEmulationVersion", "preferredHolder": "y"},
+]
+
+
+@pytest.mark.parametrize("spec", HOSTILE)
+async def test_whatever_a_stranger_wrote_the_lease_is_taken_in_the_end_and_keeps_its_labels(
+    world: World, spec: object
+) -> None:
+    put(world, spec, labels={"team": "a"})
+    store, one = leases(world), Candidacy(identity="me", timing=Timing())
+    one.saw(await store.read(), at=0.0)
+    assert one.next_record(at=14.9, now=NOW) is None
+    record = one.next_record(at=60.0, now=NOW)
+    assert record is not None
+    one.wrote(await store.write(record, over=one.lease), began=60.0, at=60.1)
+    assert one.leads
+    renewal = one.next_record(at=62.0, now=NOW)
+    assert renewal is not None
+    one.wrote(await store.write(renewal, over=one.lease), began=62.0, at=62.1)
+    live = world.server.client.get(f"{PATH.format(world.namespace)}/epd-operator").body
+    assert live["metadata"]["labels"] == {"team": "a"}
+    assert live["spec"]["holderIdentity"] == "me"
+    assert live["spec"]["leaseTransitions"] <= LARGEST
+
+
+async def test_a_lease_that_is_given_up_is_free_at_once_for_the_next(world: World) -> None:
+    store = leases(world)
+    one, other = Candidacy(identity="a", timing=Timing()), Candidacy(identity="b", timing=Timing())
+    put(world, {"holderIdentity": "", "leaseDurationSeconds": 1})
+    for candidate in (one, other):
+        candidate.saw(await store.read(), at=0.0)
+        record = candidate.next_record(at=0.0, now=NOW)
+        assert record is not None
+        candidate.wrote(await store.write(record, over=candidate.lease), began=0.0, at=0.1)
+        assert candidate.leads
+        candidate.saw(await store.read(), at=1.0)
+        given_up = candidate.released(now=NOW)
+        assert given_up is not None
+        await store.write(given_up, over=candidate.lease)
