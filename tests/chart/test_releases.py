@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from epd_local.demo import installation
 from support.accounts import Account
 from support.apiserver import CRD_PATH
 from support.charts import CRD_FILES, DYNAMO, EPD, PREVIOUS, Site, columns, crd, remove_cluster_scoped, with_column
-from support.helm import Helm, HelmError
+from support.helm import Helm, HelmError, documents
 from support.operated import PRIMARIES
 from support.operator_process import running
 from support.specs import raw_spec
@@ -32,7 +31,7 @@ def watching(*namespaces: str) -> list[str]:
 def manifest(helm: Helm, release: str, *, namespace: str) -> list[dict[str, Any]]:
     """The objects of the last revision, as Helm recorded them."""
     text = helm.run("get", "manifest", release, "-n", namespace)
-    return [document for document in yaml.safe_load_all(text) if document]
+    return documents(text)
 
 
 @pytest.fixture

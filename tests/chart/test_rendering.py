@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
@@ -18,11 +19,17 @@ from support.helm import CHART, Helm, HelmError
 every_set = pytest.mark.parametrize("chosen", SETS.values(), ids=list(SETS))
 
 
-@pytest.fixture
-def render(offline_helm: Helm, tmp_path: Any) -> Any:
+@pytest.fixture(scope="module")
+def render(offline_helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The objects for some values; the same values are rendered once."""
+    folder, done = tmp_path_factory.mktemp("values"), {}
+
     def rendered(chosen: dict[str, Any]) -> list[dict[str, Any]]:
-        (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
-        return offline_helm.template("-f", str(tmp_path / "values.yaml"))
+        text = yaml.safe_dump(chosen)
+        if text not in done:
+            (folder / "values.yaml").write_text(text)
+            done[text] = offline_helm.template("-f", str(folder / "values.yaml"))
+        return copy.deepcopy(done[text])
 
     return rendered
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import yaml
 
 from support.apiserver import CRD_PATH, ApiServer
 from support.client import Client
-from support.helm import CHART
+from support.helm import CHART, documents
 
 ROOT = CHART.parents[1]
 PREVIOUS = ROOT / "tests" / "chart" / "previous" / "0.1.0"
@@ -58,7 +59,7 @@ class Site:
 
 def crd(name: str) -> dict[str, Any]:
     """A CRD as the repository has it."""
-    document: dict[str, Any] = yaml.safe_load((ROOT / "crds" / CRD_FILES[name]).read_text())
+    (document,) = documents((ROOT / "crds" / CRD_FILES[name]).read_text())
     return document
 
 
@@ -80,7 +81,7 @@ def chart_with_columns(folder: Path, column: str) -> Path:
     copied = folder / f"chart-{column}" / CHART.name
     shutil.copytree(CHART, copied)
     for name, file in CRD_FILES.items():
-        (copied / "files" / "crds" / file).write_text(yaml.safe_dump(with_column(crd(name), column)))
+        (copied / "files" / "crds" / file).write_text(json.dumps(with_column(crd(name), column)))
     about = yaml.safe_load((copied / "Chart.yaml").read_text())
     (copied / "Chart.yaml").write_text(yaml.safe_dump({**about, "version": "0.2.1"}))
     return copied

@@ -21,6 +21,12 @@ class HelmError(Exception):
     """Helm refused; the message holds its words."""
 
 
+def documents(text: str) -> list[dict[str, Any]]:
+    """The documents of a YAML text, by the fast parser where there is one: the CRDs are long."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [document for document in yaml.load_all(text, Loader=loader) if document]
+
+
 def binary(name: str) -> Path:
     """A Helm built from its Go module: ``helm`` or ``helm4``.
 
@@ -69,7 +75,7 @@ class Helm:
     def template(self, *words: str, chart: Path = CHART, release: str = "epd-operator") -> list[dict[str, Any]]:
         """The objects that Helm renders without a cluster, in namespace ``epd-system``."""
         text = self.run("template", release, str(chart), "-n", "epd-system", "--kube-version", KUBE_VERSION, *words)
-        return [document for document in yaml.safe_load_all(text) if document]
+        return documents(text)
 
     def install(self, release: str, *words: str, namespace: str, chart: Path = CHART) -> str:
         """Install; returns the notes."""
