@@ -16,6 +16,7 @@ from epd_operator.api.v1alpha1 import EPDDeployment
 from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
 from epd_operator.plan.identity import Identity
 from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.runtime.health import Health, show
 from epd_operator.runtime.metrics import Metrics
 from epd_operator.runtime.scaling_metrics import ScalingMetrics
 from epd_operator.scrape.metrics import ScrapeMetrics
@@ -234,6 +235,7 @@ def test_the_metrics_table_is_what_the_operator_exports() -> None:
     metrics = Metrics()
     ScalingMetrics(metrics.registry)
     ScrapeMetrics(metrics.registry)
+    show(Health(clock=lambda: 0.0), leads=lambda: True, registry=metrics.registry)
     exported = {family.name for family in metrics.registry.collect() if family.name != "epd_operator_build"}
     assert {name.removesuffix("_total") for name in documented} == exported
 
