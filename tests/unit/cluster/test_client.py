@@ -11,7 +11,7 @@ import pytest
 from multidict import CIMultiDict
 
 from epd_operator.cluster.client import Cluster, own_namespace
-from epd_operator.cluster.errors import ClusterError, FaultError, RefusedError, UnavailableError
+from epd_operator.cluster.errors import ClusterError, FaultError, FencedError, RefusedError, UnavailableError
 from epd_operator.cluster.kinds import DEPLOYMENT, POD
 from epd_operator.cluster.warnings import MAX_HEADERS, MAX_KNOWN, Warnings
 
@@ -51,6 +51,25 @@ async def test_errors_are_told_apart_whatever_their_body(status: int, kind: type
     for body in ("<html>no</html>", "", "[]", '{"message": "no"}'):
         with pytest.raises(kind):
             await cluster(body, status=status).get(DEPLOYMENT, namespace="n", name="d")
+
+
+async def test_what_may_not_write_any_more_still_reads_but_sends_no_write() -> None:
+    may_write = [True]
+    fenced = Cluster(Answers("{}"), may_write=lambda: may_write[0])  # type: ignore[arg-type]
+    pod = {"metadata": {"namespace": "n", "name": "p"}}
+    await fenced.apply(POD, body=pod, field_manager="m")
+    may_write[0] = False
+    await fenced.get(POD, namespace="n", name="p")
+    await fenced.list(POD, namespace="n")
+    for write in (
+        fenced.apply(POD, body=pod, field_manager="m"),
+        fenced.create(POD, namespace="n", body=pod),
+        fenced.replace(POD, body=pod),
+        fenced.patch(POD, namespace="n", name="p", body=pod),
+        fenced.delete(POD, namespace="n", name="p", uid="u"),
+    ):
+        with pytest.raises(FencedError):
+            await write
 
 
 async def test_null_in_an_answer_means_absent() -> None:

@@ -56,6 +56,19 @@ def test_the_chart_leaves_prometheus_out_unless_asked() -> None:
     assert chart_accepts("")
 
 
+def test_an_election_needs_a_namespace_for_its_lease(capsys: pytest.CaptureFixture[str]) -> None:
+    options = parse(["--leader-election", "--lease-namespace=epd-system"])
+    assert (options.leader_election, options.lease_name, options.lease_namespace) == (
+        True,
+        "epd-operator",
+        "epd-system",
+    )
+    assert not parse([]).leader_election
+    with pytest.raises(SystemExit):
+        parse(["--leader-election"])
+    assert "--lease-namespace" in capsys.readouterr().err
+
+
 def test_every_option_that_the_chart_passes_is_known() -> None:
     passed = re.findall(r"(--[a-z-]+)=", (CHART / "templates" / "deployment.yaml").read_text())
     assert "--prometheus-url" in passed
