@@ -77,9 +77,18 @@ def test_every_option_that_the_chart_passes_is_known() -> None:
         "--workers": "2",
         "--log-level": "DEBUG",
         "--namespace": "a",
+        "--lease-name": "l",
+        "--lease-namespace": "n",
         "--prometheus-url": GOOD_URLS[0],
     }
     options = parse([f"{name}={values[name]}" for name in passed])
     assert options == Options(
-        worker_role="r", namespaces=("a",), workers=2, log_level="DEBUG", prometheus_url=GOOD_URLS[0]
+        worker_role="r",
+        namespaces=("a",),
+        workers=2,
+        log_level="DEBUG",
+        prometheus_url=GOOD_URLS[0],
+        lease_name="l",
+        lease_namespace="n",
     )
+    assert "- --leader-election\n" in (CHART / "templates" / "deployment.yaml").read_text()
