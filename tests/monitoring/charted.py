@@ -40,3 +40,9 @@ def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 def rule_files() -> list[Path]:
     """The chart's rule files."""
     return sorted((CHART / "rules").glob("*.yaml"))
+
+
+def rules() -> list[dict[str, Any]]:
+    """All rules in these files."""
+    groups = [group for path in rule_files() for group in yaml.safe_load(path.read_text())["groups"]]
+    return [rule for group in groups for rule in group["rules"]]

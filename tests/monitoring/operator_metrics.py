@@ -63,7 +63,7 @@ class OperatorMetrics:
         metrics.resync.completed(clock=lambda: 0.0)
         for outcome in ("settled", "settled", "changed"):
             metrics.reconcile_seconds.labels(outcome=outcome).observe(0.02)
-        metrics.errors.labels(error="ConflictError").inc()
+        metrics.errors.labels(error="Conflict").inc()
         metrics.writes.inc()
         metrics.queue.observe_wait(0.01)
         for verb, kind, status in (("GET", "EPDDeployment", 200), ("APPLY", "Deployment", 200), ("GET", "Pod", 404)):

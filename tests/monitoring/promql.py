@@ -28,6 +28,23 @@ def selectors(server: Prometheus, expr: str) -> list[Selector]:
     return list(_selectors(server.api("parse_query", query=expr), needed=frozenset()))
 
 
+def matched_values(server: Prometheus, expr: str) -> Iterator[tuple[str, str, str]]:
+    """Metric, label and value of all that the expression matches on; alternatives of a pattern one by one."""
+    for node in _nodes(server.api("parse_query", query=expr)):
+        for matcher in node.get("matchers", ()):
+            if matcher["name"] != "__name__":
+                for value in matcher["value"].split("|"):
+                    yield node["name"], matcher["name"], value
+
+
+def _nodes(tree: Any) -> Iterator[Node]:
+    if isinstance(tree, dict):
+        yield tree
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for child in children:
+        yield from _nodes(child)
+
+
 def exported_labels(server: Prometheus, metric: str) -> frozenset[str]:
     """Labels of a metric's series, over all of them; none if there is no such metric."""
     labels = {label for series in server.api("series", **{"match[]": metric}) for label in series}

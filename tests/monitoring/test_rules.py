@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitoring.charted import of_kind, rule_files
+from monitoring.charted import of_kind, rule_files, rules
 from monitoring.programs import promtool
 from monitoring.prometheus import Prometheus
 from monitoring.promql import exported_labels, selectors
@@ -18,9 +18,7 @@ ROOT = Path(__file__).parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
 GUIDE = ROOT / "docs" / "monitoring.md"
 CASES = sorted((Path(__file__).parent / "alerts").glob("*.yaml"))
-RULES = [
-    rule for path in rule_files() for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]
-]
+RULES = rules()
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 RECORDED = {rule["record"] for rule in RULES if "record" in rule}
 CHARTED = {"epd:objective_time_to_first_token_seconds", "epd:objective_inter_token_latency_seconds"}
