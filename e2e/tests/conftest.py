@@ -48,3 +48,11 @@ def start(installation: Installation) -> Callable[[str], Deployment]:
         return serve(installation, topology=topology, local_port=LOCAL_PORT)
 
     return begin
+
+
+@pytest.fixture
+def other(installation: Installation) -> Iterator[Deployment]:
+    """A further deployment without running workers, removed afterwards."""
+    extra = Deployment(kubectl=installation.kubectl, name="other")
+    yield extra
+    remove(extra)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from epd_local.demo.deployment import Deployment
+import yaml
+
+from epd_local.demo.deployment import Deployment, example
 from epd_local.demo.installation import SYSTEM_NAMESPACE, Installation
 from epd_local.demo.proof import total
 from epd_local.progress import wait_until
@@ -24,10 +28,35 @@ def remove(deployment: Deployment) -> None:
     eventually(lambda: not deployment.leftovers(), what=deployment.leftovers)
 
 
-def operator_pod(installation: Installation) -> str:
-    """Name of the operator's pod."""
+def manifest(folder: Path, *, name: str, change: Callable[[dict[str, Any]], object] = lambda _: None) -> Path:
+    """The aggregated example under another name and with a change."""
+    document = yaml.safe_load(example("aggregated").read_text())
+    document["metadata"]["name"] = name
+    change(document["spec"])
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def operator_pods(installation: Installation) -> list[dict[str, Any]]:
+    """The operator's pods that are there to stay."""
     found = installation.kubectl.items("pods", "-n", SYSTEM_NAMESPACE, "-l", "app.kubernetes.io/name=epd-operator")
-    (name,) = [pod["metadata"]["name"] for pod in found if not pod["metadata"].get("deletionTimestamp")]
+    return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+
+
+def lease(installation: Installation) -> dict[str, Any]:
+    """What the Lease says by which the operator's pods agree who works."""
+    found = installation.kubectl.get("lease", "epd-operator", "-n", SYSTEM_NAMESPACE)
+    return dict(found["spec"]) if found else {}
+
+
+def operator_pod(installation: Installation) -> str:
+    """Name of the operator's pod that works."""
+    names = [pod["metadata"]["name"] for pod in operator_pods(installation)]
+    holder = str(lease(installation).get("holderIdentity", "")).rpartition("_")[0]
+    if len(names) > 1:
+        names = [name for name in names if name == holder]
+    (name,) = names
     return str(name)
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from stories import eventually, operator_pod, remove
+from stories import eventually, manifest, operator_pod, remove
 
 from epd_local import pictures
 from epd_local.demo.chat import Answer, Endpoint, RequestRefusedError
-from epd_local.demo.deployment import Deployment, example
+from epd_local.demo.deployment import Deployment
 from epd_local.demo.installation import SYSTEM_NAMESPACE, Installation
 from epd_local.demo.proof import total
 
@@ -25,24 +24,6 @@ OPERATOR = "deployment/epd-operator"
 def deployment(start: Callable[[str], Deployment]) -> Deployment:
     """Disaggregated, answering."""
     return start("disaggregated")
-
-
-@pytest.fixture
-def other(installation: Installation) -> Iterator[Deployment]:
-    """A further deployment without running workers, removed afterwards."""
-    extra = Deployment(kubectl=installation.kubectl, name="other")
-    yield extra
-    remove(extra)
-
-
-def manifest(folder: Path, *, name: str, change: Callable[[dict[str, Any]], object] = lambda _: None) -> Path:
-    """The aggregated example under another name and with a change."""
-    document = yaml.safe_load(example("aggregated").read_text())
-    document["metadata"]["name"] = name
-    change(document["spec"])
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
 
 
 def ready(deployment: Deployment) -> bool:
