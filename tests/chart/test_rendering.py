@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -250,3 +251,70 @@ def test_the_parts_that_the_guide_applies_apart_can_be_rendered_alone(offline_he
     found = offline_helm.template("--show-only", f"templates/admission/{file}.yaml")
     assert kinds(found) == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert kinds(offline_helm.template("--show-only", "templates/worker-role.yaml")) == {"ClusterRole"}
+
+
+OBJECTIVE = {"timeToFirstTokenSeconds": 1}
+NUMBERS = {
+    "nameOverride": "86420",
+    "priorityClassName": "97531",
+    "serviceAccount": {"name": "13579"},
+    "workerRole": {"name": "24680"},
+    "monitoring": {
+        "podMonitors": {"enabled": True, "labels": {"release": "12345"}},
+        "rules": {"enabled": True, "objectives": [{"namespace": "67890", "deployment": "1", **OBJECTIVE}]},
+        "dashboards": {"enabled": True},
+    },
+}
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("fullname", ["", "11111"])
+@pytest.mark.parametrize("scope", [[], ["67890"]])
+def test_names_that_look_like_numbers_stay_names(
+    offline_helm: Helm, tmp_path: Path, fullname: str, scope: list[str]
+) -> None:
+    chosen = {**NUMBERS, "watchNamespaces": scope, "fullnameOverride": fullname}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
+    rendered = offline_helm.template("-f", str(tmp_path / "values.yaml"), release="12345")
+    numbers = {leaf for leaf in leaves(rendered) if isinstance(leaf, int)}
+    assert not numbers & {12345, 67890, 86420, 97531, 13579, 24680, 11111}
+
+
+@pytest.mark.parametrize("release", ["a" * 46 + ".bcdefg", "a" * 48 + "--bcd", "a" * 50 + "-bc", "1." + "b" * 51])
+def test_a_long_release_name_is_cut_to_a_name(offline_helm: Helm, release: str) -> None:
+    for item in offline_helm.template(release=release):
+        assert re.fullmatch(
+            r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", item["metadata"]["name"]
+        )
+
+
+OF_KUBERNETES = ("resources", "affinity")
+
+
+def nothing(schema: dict[str, Any], *, whole: bool) -> dict[str, Any]:
+    """Null for every value that may be left out; with ``whole`` for whole sections where they may be."""
+    found: dict[str, Any] = {}
+    for name, part in schema["properties"].items():
+        needed = name in schema.get("required", ())
+        ours = "properties" in part and name not in OF_KUBERNETES
+        if ours and (needed or not whole):
+            found[name] = nothing(part, whole=whole)
+        elif not needed:
+            found[name] = None
+    return found
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["values", "sections"])
+def test_a_value_that_is_null_is_as_if_it_were_not_there(offline_helm: Helm, tmp_path: Path, whole: bool) -> None:
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text())
+    chosen = {**nothing(schema, whole=whole), "global": {}}
+    if not whole:
+        for section in chosen["monitoring"].values():
+            section["enabled"] = True
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
+    assert kinds(offline_helm.template("-f", str(tmp_path / "values.yaml"))) >= {"Deployment", "NetworkPolicy"}

@@ -1,19 +1,18 @@
 {{- /* Name of the software, in labels. */ -}}
 {{- define "epd.chartName" -}}
-{{ .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" }}
+{{ .Values.nameOverride | default .Chart.Name }}
 {{- end }}
 
 {{- /* Name of the objects of this release. */ -}}
 {{- define "epd.name" -}}
-{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
-{{- else if contains (include "epd.chartName" .) .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name (include "epd.chartName" .) | trunc 50 | trimSuffix "-" }}
-{{- end }}
+{{- $release := printf "%s-%s" .Release.Name (include "epd.chartName" .) }}
+{{- if contains (include "epd.chartName" .) .Release.Name }}{{ $release = .Release.Name }}{{ end }}
+{{- .Values.fullnameOverride | default $release | trunc 50 | regexFind "^.*[a-z0-9]" }}
 {{- end }}
 
 {{- define "epd.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "epd.chartName" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "epd.chartName" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- /* Labels of every object. The chart's own win over commonLabels: selectors and Helm rely on them. */ -}}
@@ -113,6 +112,6 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 # May hand out this one role, without having its rights.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]
-  resourceNames: [{{ include "epd.workerRole" . }}]
+  resourceNames: [{{ include "epd.workerRole" . | quote }}]
   verbs: [bind]
 {{- end }}

@@ -29,10 +29,10 @@ matchConditions:
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata:
-  name: {{ include "epd.admission.name" . }}
+  name: {{ include "epd.admission.name" . | quote }}
   labels: {{- include "epd.labels" .root | nindent 4 }}
 spec:
-  policyName: {{ include "epd.admission.name" . }}
+  policyName: {{ include "epd.admission.name" . | quote }}
   validationActions: [{{ .action }}]
   {{- with .root.Values.watchNamespaces }}
   matchResources:
