@@ -219,6 +219,11 @@ def _get() -> Callable[..., tuple[int, str]]:
     return get
 
 
+@pytest.fixture(name="free_port")
+def _free_port() -> Callable[[], int]:
+    return free_port
+
+
 @pytest.fixture(name="eventually")
 def _eventually() -> Callable[[Callable[[], bool], str], None]:
     return eventually

@@ -8,8 +8,9 @@ import socket
 
 import pytest
 
-from epd_worker import control
-from epd_worker.control import ControlServer, is_loopback
+from epd_worker import server as http_server
+from epd_worker.control import ControlServer
+from epd_worker.server import Limits, is_loopback
 
 
 class Application:
@@ -34,12 +35,12 @@ class Application:
         return "up: drained"
 
 
-def _with_server(scenario):
+def _with_server(scenario, **limits):
     """Run `scenario(application, port)` against a fresh server."""
 
     async def run():
         application = Application()
-        server = ControlServer(application)
+        server = ControlServer(application, limits=Limits(**limits))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -65,8 +66,8 @@ async def _send(port, data, *, end=True):
         writer.close()
 
 
-def _request(data, *, end=True):
-    return _with_server(lambda _application, port: _send(port, data, end=end))
+def _request(data, *, end=True, **limits):
+    return _with_server(lambda _application, port: _send(port, data, end=end), **limits)
 
 
 def _status(answer):
@@ -124,27 +125,26 @@ def test_an_endless_head_is_cut_off():
     assert answer == b"" or _status(answer) == 431
 
 
-def test_a_request_that_never_ends_is_given_up(monkeypatch):
-    monkeypatch.setattr(control, "_HEAD_TIMEOUT", 0.05)
-    assert _status(_request(b"GET /live HT", end=False)) == 408
+def test_a_request_that_never_ends_is_given_up():
+    assert _status(_request(b"GET /live HT", end=False, head_timeout=0.05)) == 408
 
 
-def test_idle_connections_do_not_lock_probes_out(monkeypatch):
-    monkeypatch.setattr(control, "_HEAD_TIMEOUT", 0.2)
-    monkeypatch.setattr(control, "MAX_CONNECTIONS", 5)
+def test_only_the_head_is_sent_where_only_the_head_is_asked_for():
+    head, end, body = _request(b"HEAD /live HTTP/1.1\r\n\r\n").partition(b"\r\n\r\n")
+    assert (_status(head), end, body) == (200, b"\r\n\r\n", b"")
+    assert b"Content-Length: 5" in head
 
+
+def test_idle_connections_do_not_lock_probes_out():
     async def scenario(_application, port):
         idle = [asyncio.create_task(_send(port, b"GET", end=False)) for _ in range(20)]
         await asyncio.gather(*idle)
         return await _send(port, b"GET /live HTTP/1.1\r\n\r\n")
 
-    assert _status(_with_server(scenario)) == 200
+    assert _status(_with_server(scenario, connections=5, head_timeout=0.2)) == 200
 
 
-def test_a_probe_is_answered_while_strangers_hold_all_connections_open(monkeypatch):
-    monkeypatch.setattr(control, "_HEAD_TIMEOUT", 60.0)
-    monkeypatch.setattr(control, "MAX_CONNECTIONS", 5)
-
+def test_a_probe_is_answered_while_strangers_hold_all_connections_open():
     async def scenario(application, port):
         hook = asyncio.create_task(_send(port, b"POST /drain HTTP/1.1\r\n\r\n"))
         await application.asked.wait()
@@ -155,7 +155,7 @@ def test_a_probe_is_answered_while_strangers_hold_all_connections_open(monkeypat
         application.release.set()
         return probe, await hook
 
-    probe, drained = _with_server(scenario)
+    probe, drained = _with_server(scenario, connections=5, head_timeout=60.0)
     assert _status(probe) == 200
     assert b"up: drained" in drained
 
@@ -175,7 +175,7 @@ def test_a_probe_is_answered_while_a_drain_waits():
 
 
 def test_a_stranger_cannot_drain_but_can_look(monkeypatch):
-    monkeypatch.setattr(control, "is_loopback", lambda _peer: False)
+    monkeypatch.setattr(http_server, "is_loopback", lambda _peer: False)
 
     async def scenario(application, port):
         refused = await _send(port, b"POST /drain HTTP/1.1\r\n\r\n")

@@ -46,6 +46,25 @@ def test_processes_start_in_list_order_each_after_the_one_before_is_healthy(
     assert launcher.terminate() == 0
 
 
+def test_each_process_of_a_group_has_a_metrics_port_of_its_own_also_before_it_is_started(
+    workbench, engine, eventually, get, free_port
+):
+    members = [engine("encoder-0", "encoder", "--health", "503"), engine("pd", "pd")]
+    ports = [free_port(), free_port()]
+    processes = [member.process(metricsPort=port) for member, port in zip(members, ports, strict=True)]
+    launcher = workbench.launch(group={"processes": processes})
+    eventually(lambda: get(ports[0], "/metrics")[0] == 200, "the encoder's page comes")
+    status, reason = get(ports[1], "/metrics")
+    assert status == 503
+    assert members[1].metrics_url in reason
+    members[0].set(health="200")
+    launcher.wait_ready("pd")
+    for number, member in enumerate(members):
+        member.set_in_flight(number + 7)
+    for number, port in enumerate(ports):
+        assert get(port, "/metrics")[1].endswith(f" {number + 7}")
+
+
 def test_a_killed_process_ends_the_group_with_its_name(workbench, engine, alive, tmp_path):
     helper = tmp_path / "helper"
     members = [engine("encoder-0", "encoder", "--helper", str(helper)), engine("pd", "pd")]

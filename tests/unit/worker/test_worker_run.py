@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,50 @@ def test_a_frontend_is_ready_when_it_lists_a_model(workbench, engine, eventually
     eventually(lambda: "lists no model yet" in get(launcher.port, "/ready/main")[1], "the reason is shown")
     fake.set(models='{"data": [{"id": "tiny"}]}')
     launcher.wait_ready()
+
+
+def test_others_read_the_processs_metrics_from_before_its_start_until_its_end(
+    workbench, engine, eventually, get, free_port
+):
+    fake, port = engine("main", "worker", "--health", "503"), free_port()
+    launcher = workbench.run(fake, "--metrics-port", str(port), "--settle", "0")
+    seen = set()
+
+    def page_comes():
+        seen.add(get(port, "/metrics"))
+        return any(status == 200 for status, _ in seen)
+
+    eventually(page_comes, "the page comes")
+    assert {status for status, _ in seen} <= {0, 200, 503}
+    fake.set(health="200")
+    launcher.wait_ready()
+    assert get(port, "/set?health=500")[0] == 404
+    assert get(port, "/metrics", method="POST")[0] == 405
+    fake.set_in_flight(1)
+    hook = workbench.hook(launcher)
+    eventually(lambda: launcher.status()["state"] == "draining", "the drain begins")
+    assert get(port, "/metrics") == (200, 'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 1')
+    fake.set_in_flight(0)
+    assert hook.wait() == 0
+    assert get(port, "/metrics")[0] == 200
+    assert launcher.terminate() == 0
+
+
+def test_without_a_metrics_port_nothing_is_opened(workbench, engine, get):
+    launcher = workbench.run(engine("main", "frontend"))
+    launcher.wait_ready()
+    assert get(launcher.port, "/metrics")[0] == 404
+
+
+def test_a_metrics_port_that_is_taken_ends_the_launcher_with_the_reason(workbench, engine):
+    fake = engine()
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        launcher = workbench.run(fake, "--metrics-port", str(port))
+        assert launcher.wait() == 1
+    assert launcher.message() == f"metrics port of main {port}: Address already in use"
 
 
 def test_sigterm_stops_the_process_and_the_launcher_ends_with_0(workbench, engine, alive):

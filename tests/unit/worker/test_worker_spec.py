@@ -43,7 +43,7 @@ BAD_PROCESSES = [
     ({}, "processes[1].command: is required"),
     (_without("name"), "processes[1].name: is required"),
     (_without("healthUrl"), "processes[1].healthUrl: is required"),
-    ({**GOOD, "comand": []}, "processes[1].comand: unknown field; known are command, env, healthUrl, metricsUrl, name"),
+    ({**GOOD, "comand": []}, "processes[1].comand: unknown field; known are command, env, healthUrl, metricsPort, me"),
     ({**GOOD, "name": "Encoder_0"}, "processes[1].name: must be a DNS label"),
     ({**GOOD, "name": 7}, "processes[1].name: must be a DNS label"),
     ({**GOOD, "name": "a/b"}, "processes[1].name: must be a DNS label"),
@@ -55,6 +55,11 @@ BAD_PROCESSES = [
     ({**GOOD, "command": ["python3", 9090]}, "processes[1].command[1]: must be a string, got 9090"),
     ({**GOOD, "command": ["python3", "a\0b"]}, "processes[1].command[1]: must be a string"),
     ({**GOOD, "command": [""]}, "processes[1].command[0]: the program's name must not be empty"),
+    ({**GOOD, "metricsPort": "9090"}, "processes[1].metricsPort: must be a port from 1 to 65535, got '9090'"),
+    ({**GOOD, "metricsPort": True}, "processes[1].metricsPort: must be a port from 1 to 65535, got True"),
+    ({**GOOD, "metricsPort": 0}, "processes[1].metricsPort: must be a port from 1 to 65535, got 0"),
+    ({**GOOD, "metricsPort": 65536}, "processes[1].metricsPort: must be a port from 1 to 65535, got 65536"),
+    ({**GOOD, "metricsPort": 9400}, "processes[1].metricsPort: 9400 is already used by processes[0]"),
     ({**GOOD, "env": []}, "processes[1].env: must be an object of strings"),
     ({**GOOD, "env": {"PORT": 1}}, "processes[1].env.PORT: must be a string, got 1"),
     ({**GOOD, "env": {"A=B": ""}}, "processes[1].env: 'A=B' is not a valid variable name"),
@@ -69,7 +74,7 @@ BAD_PROCESSES = [
 @pytest.mark.parametrize(("process", "message"), BAD_PROCESSES)
 def test_a_wrong_process_is_refused_with_its_path(process, message):
     with pytest.raises(SpecError) as refusal:
-        parse_group(json.dumps({"processes": [{**GOOD, "name": "first"}, process]}))
+        parse_group(json.dumps({"processes": [{**GOOD, "name": "first", "metricsPort": 9400}, process]}))
     assert str(refusal.value).startswith(message)
 
 
@@ -94,7 +99,9 @@ def test_a_wrong_group_is_refused_with_its_field(text, message):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*GOOD, "env", "processes", "cudaMps"]), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from([*GOOD, "env", "metricsPort", "processes", "cudaMps"]), inner)
+    ),
 )
 
 

@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--role", required=True, help=", ".join(Role))
     one.add_argument("--health-url", required=True, metavar="URL", help="2xx when the process serves")
     one.add_argument("--metrics-url", required=True, metavar="URL", help="Prometheus page with the requests in flight")
+    one.add_argument(
+        "--metrics-port", type=_port, metavar="PORT", help="where others may read the page at --metrics-url"
+    )
     one.add_argument("--models-url", metavar="URL", help="not ready at first before this OpenAI list names a model")
     group = commands.add_parser("run-group", parents=launch, help="run the processes in $EPD_GROUP")
     group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="PATH", help="default: %(default)s")
@@ -101,6 +104,7 @@ def _launch_spec(options: argparse.Namespace, command: Sequence[str], environmen
             command=check_command("command after --", list(command)),
             health_url=check_url("--health-url", options.health_url),
             metrics_url=check_url("--metrics-url", options.metrics_url),
+            metrics_port=options.metrics_port,
             models_url=options.models_url and check_url("--models-url", options.models_url),
         )
         spec = LaunchSpec(processes=(process,))

@@ -23,6 +23,7 @@ class Page:
 
     status: int
     body: bytes
+    content_type: str = ""
 
 
 async def fetch(url: str, *, timeout: float, limit: int) -> Page:  # noqa: ASYNC109 - callers think in one bound per page
@@ -52,7 +53,8 @@ async def _fetch(url: str, *, limit: int) -> Page:
         # HTTP/1.0: the body ends with the connection and never comes in chunks.
         writer.write(f"GET {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode("ascii"))
         head = await _read_head(reader)
-        return Page(status=_status(head), body=await _read_body(reader, length=_length(head), limit=limit))
+        body = await _read_body(reader, length=_length(head), limit=limit)
+        return Page(status=_status(head), body=body, content_type=_content_type(head))
     finally:
         # Abort rather than close: a peer that never reads must not keep a closing socket around.
         writer.transport.abort()
@@ -85,6 +87,11 @@ def _length(head: list[str]) -> int | None:
             case "transfer-encoding":
                 raise ValueError("the answer uses a transfer encoding although HTTP/1.0 was asked for")
     return length
+
+
+def _content_type(head: list[str]) -> str:
+    lines = (line.partition(":") for line in head[1:])
+    return next((value.strip() for name, _, value in lines if name.strip().lower() == "content-type"), "")
 
 
 async def _read_body(reader: asyncio.StreamReader, *, length: int | None, limit: int) -> bytes:

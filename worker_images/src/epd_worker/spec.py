@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -32,6 +32,7 @@ class ProcessSpec:
 
     Attributes:
         models_url: a list of models that must not be empty before the process is ready for the first time.
+        metrics_port: where everybody in the cluster may read the page at metrics_url; None for nowhere.
         environment: variables that are added to the launcher's own.
     """
 
@@ -41,6 +42,7 @@ class ProcessSpec:
     health_url: str
     metrics_url: str
     models_url: str | None = None
+    metrics_port: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -84,7 +86,7 @@ def check_url(path: str, value: object) -> str:
     except ValueError:
         usable = False
     if not usable or not value.isascii() or any(character <= " " for character in value):
-        raise SpecError(f"{path}: must be an http:// URL such as http://127.0.0.1:9090/health, got {value!r}")
+        raise SpecError(f"{path}: must be an http:// URL such as http://127.0.0.1:9190/health, got {value!r}")
     return value
 
 
@@ -98,6 +100,12 @@ def check_command(path: str, value: object) -> tuple[str, ...]:
     if not value[0]:
         raise SpecError(f"{path}[0]: the program's name must not be empty")
     return tuple(value)
+
+
+def _check_port(path: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65535:
+        raise SpecError(f"{path}: must be a port from 1 to 65535, got {value!r}")
+    return value
 
 
 def _check_environment(path: str, value: object) -> dict[str, str]:
@@ -128,7 +136,7 @@ def _parse_process(path: str, value: object) -> ProcessSpec:
         path,
         value,
         required=frozenset({"name", "role", "command", "healthUrl", "metricsUrl"}),
-        optional=frozenset({"env"}),
+        optional=frozenset({"env", "metricsPort"}),
     )
     return ProcessSpec(
         name=check_name(f"{path}.name", fields["name"]),
@@ -136,6 +144,7 @@ def _parse_process(path: str, value: object) -> ProcessSpec:
         command=check_command(f"{path}.command", fields["command"]),
         health_url=check_url(f"{path}.healthUrl", fields["healthUrl"]),
         metrics_url=check_url(f"{path}.metricsUrl", fields["metricsUrl"]),
+        metrics_port=_check_port(f"{path}.metricsPort", fields["metricsPort"]) if "metricsPort" in fields else None,
         environment=_check_environment(f"{path}.env", fields.get("env", {})),
     )
 
@@ -146,6 +155,15 @@ class Group:
 
     processes: tuple[ProcessSpec, ...]
     cuda_mps: bool
+
+
+def _check_unique(field_name: str, values: Sequence[str | int | None]) -> None:
+    seen: dict[str | int, int] = {}
+    for index, value in enumerate(values):
+        if value in seen:
+            raise SpecError(f"processes[{index}].{field_name}: {value!r} is already used by processes[{seen[value]}]")
+        if value is not None:
+            seen[value] = index
 
 
 def parse_group(text: str) -> Group:
@@ -161,11 +179,6 @@ def parse_group(text: str) -> Group:
     if not isinstance(cuda_mps, bool):
         raise SpecError(f"cudaMps: must be true or false, got {cuda_mps!r}")
     processes = tuple(_parse_process(f"processes[{index}]", value) for index, value in enumerate(listed))
-    seen: dict[str, int] = {}
-    for index, process in enumerate(processes):
-        if process.name in seen:
-            raise SpecError(
-                f"processes[{index}].name: {process.name!r} is already used by processes[{seen[process.name]}]"
-            )
-        seen[process.name] = index
+    _check_unique("name", [process.name for process in processes])
+    _check_unique("metricsPort", [process.metrics_port for process in processes])
     return Group(processes=processes, cuda_mps=cuda_mps)

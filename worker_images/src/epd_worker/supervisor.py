@@ -17,6 +17,8 @@ from epd_worker.mps import Mps, MpsError
 from epd_worker.output import Console
 from epd_worker.process import SpawnError, spawn
 from epd_worker.reaper import Exit, Reaper, sweep
+from epd_worker.relay import MetricsRelay
+from epd_worker.server import HttpServer
 from epd_worker.spec import LaunchSpec
 from epd_worker.termination import describe_end, write_message
 
@@ -46,6 +48,7 @@ class Supervisor:
     ) -> None:
         self._spec = spec
         self._console = console
+        self._clock = clock
         self._reaper = Reaper()
         self._members = {process.name: Member(spec=process, clock=clock) for process in spec.processes}
         self._environment = {name: value for name, value in environment.items() if name != "EPD_GROUP"}
@@ -71,13 +74,7 @@ class Supervisor:
             loop.add_signal_handler(signum, self._on_signal, signum)
         # Blocked until here, so that none is lost while the launcher loads.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        server = ControlServer(self)
-        try:
-            await server.start(self._spec.control_port)
-        except OSError as error:
-            # asyncio words the error itself: the plain reason is in the number.
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            self._finish(_End(code=1, message=f"control port {self._spec.control_port}: {reason}"))
+        servers = await self._listen()
         starter = asyncio.create_task(self._start_all(), name="start")
         starter.add_done_callback(self._on_task_end)
         end = await self._end
@@ -86,8 +83,24 @@ class Supervisor:
         code = await self._shut_down(end)
         if self._drain is not None:
             await asyncio.wait({self._drain}, timeout=_LAST_ANSWERS)
-        await server.close(timeout=_LAST_ANSWERS)
+        await asyncio.gather(*(server.close(timeout=_LAST_ANSWERS) for server in servers))
         return code
+
+    async def _listen(self) -> list[HttpServer]:
+        """Open the control port and the processes' metrics ports, before any process runs."""
+        wanted: list[tuple[str, int, HttpServer]] = [("control port", self._spec.control_port, ControlServer(self))]
+        for process in self._spec.processes:
+            if process.metrics_port is not None:
+                relay = MetricsRelay(process.metrics_url, clock=self._clock)
+                wanted.append((f"metrics port of {process.name}", process.metrics_port, relay))
+        for name, port, server in wanted:
+            try:
+                await server.start(port)
+            except OSError as error:
+                # asyncio words the error itself: the plain reason is in the number.
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                self._finish(_End(code=1, message=f"{name} {port}: {reason}"))
+        return [server for _, _, server in wanted]
 
     # --- what the control server asks -------------------------------------------------------------------------------
 
