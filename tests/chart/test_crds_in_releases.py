@@ -155,6 +155,17 @@ def test_never_leaves_crds_to_whoever_manages_them_apart(helm: Helm, site: Site)
     assert [name for name in CRD_FILES if site.crd(name)] == []
 
 
+def test_an_upgrade_takes_crds_up_again_where_a_rollback_cannot(helm: Helm, site: Site) -> None:
+    helm.install(RELEASE, namespace=site.system)
+    uid = create_object(site)
+    helm.upgrade(RELEASE, "--set", "crds.install=Never,crds.dynamo=Never", namespace=site.system)
+    with pytest.raises(HelmError, match=r"metadata\.resourceVersion: Invalid value"):
+        helm.run("rollback", RELEASE, "1", "-n", site.system)
+    assert LEFT not in helm.upgrade(RELEASE, "--reset-values", namespace=site.system)
+    assert EPD in helm.run("get", "manifest", RELEASE, "-n", site.system)
+    assert uid_of_object(site) == uid
+
+
 def test_crds_go_from_the_release_to_somebody_else_without_being_deleted(helm: Helm, site: Site) -> None:
     helm.install(RELEASE, namespace=site.system)
     uid = create_object(site)
