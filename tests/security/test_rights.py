@@ -107,8 +107,9 @@ def live(stage: Stage) -> None:
     """Creation, growth, shrinking, another topology, less protection."""
     stage.apply(disaggregated())
     stage.wait("ready", stage.ready)
-    stage.prometheus.load = 12
-    stage.wait("more encoders", lambda: stage.replicas("encoder") == 3)
+    # Not so much that it is a panic, which would keep the encoders for a minute.
+    stage.prometheus.load = 6
+    stage.wait("more encoders", lambda: stage.replicas("encoder") == 2)
     stage.prometheus.load = 1
     stage.wait("fewer encoders", lambda: stage.replicas("encoder") == 1)
     stage.apply(
