@@ -61,5 +61,8 @@ def test_worker_pods_were_refused_nothing_and_used_every_right(installation: Ins
     role = next(r for r in installation.kubectl.items("clusterroles") if r["metadata"]["name"] == WORKER_ROLE)
     used = rights.uses(audit.read(log), user=rights.user_of("default", "*-discovery"))
     assert used
-    assert rights.refused(used) == []
-    assert sorted(rights.unused(rights.of_rules(role["rules"], role=WORKER_ROLE), used)) == []
+    grants = set(rights.of_rules(role["rules"], role=WORKER_ROLE))
+    # Pods may outlive their RoleBinding when a deployment is deleted: what the role grants was not missing then.
+    missing = {use for use in used if use.code == 403 and not any(grant.covers(use) for grant in grants)}
+    assert rights.refused(missing) == []
+    assert sorted(rights.unused(grants, used)) == []
