@@ -159,8 +159,9 @@ def test_an_upgrade_takes_crds_up_again_where_a_rollback_cannot(helm: Helm, site
     helm.install(RELEASE, namespace=site.system)
     uid = create_object(site)
     helm.upgrade(RELEASE, "--set", "crds.install=Never,crds.dynamo=Never", namespace=site.system)
-    with pytest.raises(HelmError, match=r"metadata\.resourceVersion: Invalid value"):
-        helm.run("rollback", RELEASE, "1", "-n", site.system)
+    if helm.major == 3:
+        with pytest.raises(HelmError, match=r"metadata\.resourceVersion: Invalid value"):
+            helm.run("rollback", RELEASE, "1", "-n", site.system)
     assert LEFT not in helm.upgrade(RELEASE, "--reset-values", namespace=site.system)
     assert EPD in helm.run("get", "manifest", RELEASE, "-n", site.system)
     assert uid_of_object(site) == uid
