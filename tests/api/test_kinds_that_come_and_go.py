@@ -19,7 +19,8 @@ OBJECTS = "/apis/epd.dev/v1alpha1/namespaces/default/epddeployments"
 WORKER = "/apis/apps/v1/namespaces/default/deployments/{}-worker"
 CRD = f"{CRD_PATH}/epddeployments.epd.dev"
 ACCOUNT = "/api/v1/namespaces/default/serviceaccounts"
-BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+BINDING = f"{RBAC}/clusterrolebindings"
 
 
 @pytest.fixture
@@ -66,21 +67,49 @@ def test_an_operator_whose_crd_is_deleted_ends_and_the_next_waits_until_it_is_ba
         serves(server, second, "two")
 
 
-def test_rights_that_are_granted_later_are_used_without_a_restart(server: ApiServer, tmp_path: Path) -> None:
-    server.install_crds(ROOT / "crds")
+def limited(server: ApiServer, folder: Path) -> Path:
+    """A kubeconfig of a ServiceAccount that may do nothing yet."""
     assert server.client.create(ACCOUNT, {"metadata": {"name": "operator"}}).ok
     config = json.loads(server.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token_of(server, namespace="default", account="operator")}
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    with Replica(kubeconfig=tmp_path / "kubeconfig", log=tmp_path / "operator.log") as replica:
+    (folder / "kubeconfig").write_text(json.dumps(config))
+    return folder / "kubeconfig"
+
+
+def grant(server: ApiServer, *, namespace: str | None = None) -> None:
+    """Let the ServiceAccount do everything, in one namespace or in all."""
+    path = BINDING if namespace is None else f"{RBAC}/namespaces/{namespace}/rolebindings"
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding" if namespace is None else "RoleBinding",
+        "metadata": {"name": "operator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}],
+    }
+    answer = server.client.create(path, binding)
+    assert answer.ok, answer.message
+
+
+def test_rights_that_are_granted_later_are_used_without_a_restart(server: ApiServer, tmp_path: Path) -> None:
+    server.install_crds(ROOT / "crds")
+    with Replica(kubeconfig=limited(server, tmp_path), log=tmp_path / "operator.log") as replica:
         replica.wait_for("a line about it", lambda: "forbidden" in replica.log.read_text())
         assert replica.is_alive
-        binding = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "operator"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}],
-        }
-        assert server.client.create(BINDING, binding).ok
+        grant(server)
         serves(server, replica, "one")
+
+
+def test_a_namespace_without_rights_keeps_no_other_from_being_watched_and_ends_the_operator_when_it_gets_them(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    server.install_crds(ROOT / "crds")
+    assert server.client.create("/api/v1/namespaces", {"metadata": {"name": "closed"}}).ok
+    kubeconfig = limited(server, tmp_path)
+    grant(server, namespace="default")
+    with Replica(
+        "--namespace=closed", "--namespace=default", kubeconfig=kubeconfig, log=tmp_path / "operator.log"
+    ) as replica:
+        replica.wait_for("a line about it", lambda: "waiting until it can be watched" in replica.log.read_text())
+        serves(server, replica, "one")
+        grant(server, namespace="closed")
+        assert replica.exit_code() == 1

@@ -17,6 +17,8 @@ from epd_operator.runtime.keys import Key
 from epd_operator.runtime.workqueue import WorkQueue
 
 WATCHED_KINDS = (EPD_DEPLOYMENT, *CHILD_KINDS, POD)
+STOP_SECONDS = 10.0
+"""For kopf to end its watches, which it does not always."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -100,7 +102,7 @@ async def watch(*, queue: WorkQueue[Key], namespaces: Sequence[str], on_started:
         await asyncio.shield(running)
     finally:
         stop.set()
-        await asyncio.wait([running])
+        await asyncio.wait([running], timeout=STOP_SECONDS)
 
 
 class _AllTasks(Set[Any]):

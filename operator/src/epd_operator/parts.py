@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -63,8 +64,13 @@ def make_duty(
     )
 
     async def watch() -> None:
-        await until_served(cluster, kinds=handlers.WATCHED_KINDS, namespaces=namespaces)
-        await handlers.watch(queue=queue, namespaces=namespaces, on_started=on_watching)
+        served = await until_served(cluster, kinds=handlers.WATCHED_KINDS, namespaces=namespaces)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(handlers.watch(queue=queue, namespaces=served, on_started=on_watching))
+            left = [namespace for namespace in namespaces if namespace not in served]
+            if left:
+                came = await until_served(cluster, kinds=handlers.WATCHED_KINDS, namespaces=left)
+                raise RuntimeError(f"kopf does not begin to watch later: {', '.join(came)}")
 
     return Duty(
         passes=queue,

@@ -15,23 +15,39 @@ logger = logging.getLogger(__name__)
 PAUSE_SECONDS = 2.0
 
 
-async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> None:
-    """Return when all kinds can be listed; an empty list of namespaces means all. CRDs and rights may come later."""
-    told = ""
-    while obstacle := await _obstacle(cluster, kinds=kinds, namespaces=namespaces):
-        if obstacle != told:
-            logger.warning("waiting until all kinds can be watched: %s", obstacle)
-            told = obstacle
+async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[str]:
+    """Return when all kinds can be listed. CRDs and rights may come later.
+
+    Args:
+        cluster: where.
+        kinds: what will be watched.
+        namespaces: where it will be watched; an empty list means all.
+
+    Returns:
+        The namespaces in which everything can be listed: one at least, so that one that was deleted, or that nobody
+        gave the rights for, does not keep the others from being watched.
+    """
+    told: list[str] = []
+    while True:
+        found = {
+            namespace: await _obstacle(cluster, kinds=kinds, namespace=namespace) for namespace in namespaces or (None,)
+        }
+        obstacles = [obstacle for obstacle in found.values() if obstacle]
+        if obstacles != told:
+            for obstacle in obstacles:
+                logger.warning("waiting until it can be watched: %s", obstacle)
+            told = obstacles
+        if len(obstacles) < len(found):
+            return [namespace for namespace, obstacle in found.items() if namespace and not obstacle]
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def _obstacle(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> str:
+async def _obstacle(cluster: Cluster, *, kinds: Sequence[Kind], namespace: str | None) -> str:
     for kind in kinds:
         try:
             if not await _is_discovered(cluster, kind):
                 return f"{kind.plural} of {kind.api_version} are not served"
-            for namespace in namespaces or (None,):
-                await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
+            await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
         except NotFoundError:
             return f"{kind.plural} of {kind.api_version} are not served"
         except ClusterError as error:
