@@ -52,8 +52,21 @@ class Said:
 
 
 def policies(helm: Helm, *words: str, release: str = "epd-operator") -> list[Object]:
-    """The policies and bindings that the chart renders."""
+    """The policies and bindings about EPDDeployments that the chart renders."""
+    return [found for found in _all_policies(helm, *words, release=release) if not _is_about_records(found)]
+
+
+def policies_about_records(helm: Helm, *words: str) -> list[Object]:
+    """The policy and binding about discovery records that the chart renders."""
+    return [found for found in _all_policies(helm, *words) if _is_about_records(found)]
+
+
+def _all_policies(helm: Helm, *words: str, release: str = "epd-operator") -> list[Object]:
     return [found for found in helm.template(*words, release=release) if found["kind"] in PLURALS]
+
+
+def _is_about_records(document: Object) -> bool:
+    return str(document["metadata"]["name"]).endswith("-records")
 
 
 def names(policy: Object) -> list[str]:
