@@ -113,3 +113,37 @@ def test_a_namespace_without_rights_keeps_no_other_from_being_watched_and_ends_t
         serves(server, replica, "one")
         grant(server, namespace="closed")
         assert replica.exit_code() == 1
+
+
+def test_an_operator_that_is_newer_than_its_role_serves_all_but_what_it_may_not_read(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    server.install_crds(ROOT / "crds")
+    kubeconfig = limited(server, tmp_path)
+    role = f"{RBAC}/clusterroles"
+    groups = ["", "apps", "epd.dev", "events.k8s.io", "rbac.authorization.k8s.io"]
+    rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
+    assert server.client.create(role, {"metadata": {"name": "of-an-earlier-version"}, "rules": rules}).ok
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "of-an-earlier-version"}
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
+    assert server.client.create(
+        BINDING, {"metadata": {"name": "earlier"}, "roleRef": reference, "subjects": [subject]}
+    ).ok
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    with Replica(kubeconfig=kubeconfig, log=tmp_path / "operator.log") as replica:
+        serves(server, replica, "one")
+        replica.wait_for("a condition", lambda: stalled(server, "one")[:1] == ["ChildRefused"])
+        assert "cannot list resource" in stalled(server, "one")[1]
+        assert server.client.request("DELETE", WORKER.format("one")).ok
+        replica.wait_for("the watches", lambda: server.client.get(WORKER.format("one")).ok)
+        grant(server)
+        assert replica.exit_code() == 1
+    with Replica(kubeconfig=kubeconfig, log=tmp_path / "next.log") as replica:
+        replica.wait_for("what was missing", lambda: server.client.get(f"{budgets}/one-worker").ok)
+        replica.wait_for("no condition any more", lambda: stalled(server, "one")[:1] == ["Settled"])
+
+
+def stalled(server: ApiServer, name: str) -> list[str]:
+    """Reason and message of the condition Stalled, if there is one."""
+    found = server.client.get(f"{OBJECTS}/{name}").body.get("status", {}).get("conditions", [])
+    return [word for one in found if one["type"] == "Stalled" for word in (one["reason"], one["message"])]

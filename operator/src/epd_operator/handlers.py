@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 
 from epd_operator.api.v1alpha1.resource import GROUP, KIND, PLURAL, VERSION
-from epd_operator.cluster.kinds import CHILD_KINDS, EPD_DEPLOYMENT, POD
+from epd_operator.cluster.kinds import CHILD_KINDS, EPD_DEPLOYMENT, POD, Kind
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.workqueue import WorkQueue
@@ -22,8 +22,8 @@ STOP_SECONDS = 10.0
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
-def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
-    """Watch EPDDeployments and everything that the operator makes."""
+def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key], kinds: Sequence[Kind] = WATCHED_KINDS) -> None:
+    """Watch EPDDeployments, and what the operator makes of the other kinds."""
 
     async def on_primary(*, namespace: str | None, name: str, **_: Any) -> None:
         if namespace is not None:
@@ -35,7 +35,9 @@ def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key]) -> None:
             queue.add(key)
 
     kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)(on_primary)
-    for kind in (*CHILD_KINDS, POD):
+    for kind in kinds:
+        if kind == EPD_DEPLOYMENT:
+            continue
         group, _, version = kind.api_version.rpartition("/")
         kopf.on.event(group, version, kind.plural, registry=registry)(on_child)
 
@@ -71,11 +73,18 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.process.ultimate_exiting_timeout = None
 
 
-async def watch(*, queue: WorkQueue[Key], namespaces: Sequence[str], on_started: Callable[[], object]) -> None:
+async def watch(
+    *,
+    queue: WorkQueue[Key],
+    namespaces: Sequence[str],
+    on_started: Callable[[], object],
+    kinds: Sequence[Kind] = WATCHED_KINDS,
+) -> None:
     """Watch until cancelled; an empty list of namespaces means all.
 
     Args:
         queue: where keys go.
+        kinds: what to watch.
         namespaces: what to watch.
         on_started: called when kopf has taken the signals of the process for itself.
 
@@ -84,7 +93,7 @@ async def watch(*, queue: WorkQueue[Key], namespaces: Sequence[str], on_started:
     """
     registry, settings, stop = kopf.OperatorRegistry(), kopf.OperatorSettings(), asyncio.Event()
     configure(settings)
-    register(registry, queue=queue)
+    register(registry, queue=queue, kinds=kinds)
     _register_login(registry)
     tasks = await kopf.spawn_tasks(
         registry=registry,

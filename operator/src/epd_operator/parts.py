@@ -10,7 +10,8 @@ from functools import partial
 
 from epd_operator import handlers
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.discovery import until_served
+from epd_operator.cluster.discovery import missing_kinds, until_served, until_served_too
+from epd_operator.cluster.kinds import INDEPENDENT_KINDS, Kind
 from epd_operator.plan.events import of_decision
 from epd_operator.plan.settings import Settings
 from epd_operator.runtime.announcer import Announcer
@@ -63,15 +64,6 @@ def make_duty(
         cluster, settings=planning, scaling=scaler, reports=Reports(metrics=metrics.objects, announcer=announcer)
     )
 
-    async def watch() -> None:
-        served = await until_served(cluster, kinds=handlers.WATCHED_KINDS, namespaces=namespaces)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(handlers.watch(queue=queue, namespaces=served, on_started=on_watching))
-            left = [namespace for namespace in namespaces if namespace not in served]
-            if left:
-                came = await until_served(cluster, kinds=handlers.WATCHED_KINDS, namespaces=left)
-                raise RuntimeError(f"kopf does not begin to watch later: {', '.join(came)}")
-
     return Duty(
         passes=queue,
         jobs=[
@@ -80,5 +72,32 @@ def make_duty(
             announcer.run,
             partial(resync, cluster, queue=queue, metrics=metrics, namespaces=namespaces, random=jitter, clock=clock),
         ],
-        watch=watch,
+        watch=partial(_watch, cluster, queue=queue, namespaces=namespaces, on_watching=on_watching),
     )
+
+
+async def _watch(
+    cluster: Cluster, *, queue: WorkQueue[Key], namespaces: Sequence[str], on_watching: Callable[[], object]
+) -> None:
+    """Watch what can be watched.
+
+    Raises:
+        Exception: something else can be watched by now, or something cannot any more: begin anew.
+    """
+    needed = [kind for kind in handlers.WATCHED_KINDS if kind not in INDEPENDENT_KINDS]
+    served = await until_served(cluster, kinds=needed, namespaces=namespaces)
+    missing = await missing_kinds(cluster, kinds=INDEPENDENT_KINDS, namespaces=served)
+    kinds = [kind for kind in handlers.WATCHED_KINDS if kind not in missing]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(handlers.watch(queue=queue, namespaces=served, on_started=on_watching, kinds=kinds))
+        if missing:
+            group.create_task(_end_when_served(cluster, kinds=missing, namespaces=served))
+        left = [namespace for namespace in namespaces if namespace not in served]
+        if left:
+            came = await until_served(cluster, kinds=needed, namespaces=left)
+            raise RuntimeError(f"kopf does not begin to watch later: {', '.join(came)}")
+
+
+async def _end_when_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> None:
+    kind = await until_served_too(cluster, kinds=kinds, namespaces=namespaces)
+    raise RuntimeError(f"kopf does not begin to watch later: {kind.plural}")

@@ -13,6 +13,8 @@ from epd_operator.cluster.kinds import Kind
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
+SLOW_PAUSE_SECONDS = 10.0
+"""Where most of the work goes on meanwhile."""
 
 
 async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[str]:
@@ -40,6 +42,27 @@ async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: S
         if len(obstacles) < len(found):
             return [namespace for namespace, obstacle in found.items() if namespace and not obstacle]
         await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def missing_kinds(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[Kind]:
+    """Those of the kinds that cannot be listed in one of the namespaces at least."""
+    missing = []
+    for kind in kinds:
+        found = [await _obstacle(cluster, kinds=[kind], namespace=namespace) for namespace in namespaces or (None,)]
+        if any(found):
+            logger.warning("goes on without it: %s", next(filter(None, found)))
+            missing.append(kind)
+    return missing
+
+
+async def until_served_too(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> Kind:
+    """Return the first of the kinds that can be listed in all namespaces."""
+    while True:
+        for kind in kinds:
+            found = [await _obstacle(cluster, kinds=[kind], namespace=namespace) for namespace in namespaces or (None,)]
+            if not any(found):
+                return kind
+        await asyncio.sleep(SLOW_PAUSE_SECONDS)
 
 
 async def _obstacle(cluster: Cluster, *, kinds: Sequence[Kind], namespace: str | None) -> str:

@@ -54,8 +54,9 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
     written = await _choose_victims(cluster, plan=plan)
     seeds = {ChildKey.of(first): first for first in plan.seeds}
     taken: dict[ChildKey, Holder] = {}
-    refused: dict[ChildKey, ClusterError] = {}
-    for child in plan.apply:
+    unknown = _unknown(plan, observation=observation)
+    refused: dict[ChildKey, ClusterError] = dict(unknown)
+    for child in filter(lambda child: ChildKey.of(child) not in unknown, plan.apply):
         key = ChildKey.of(child)
         stranger = None if key in observation.children else await _stranger(cluster, child=child)
         if stranger is not None:
@@ -87,6 +88,16 @@ async def execute(cluster: Cluster, *, plan: Plan, observation: Observation) -> 
         refused={key: error.message for key, error in refused.items()},
         fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
     )
+
+
+def _unknown(plan: Plan, *, observation: Observation) -> dict[ChildKey, RefusedError]:
+    """Children of kinds that cannot be read: they may be strangers', or as they should be."""
+    keys = [ChildKey.of(child) for child in plan.apply]
+    return {
+        key: RefusedError(observation.unreadable[key.kind], request=f"LIST {key.kind}")
+        for key in keys
+        if key.kind in observation.unreadable
+    }
 
 
 async def _seed(cluster: Cluster, *, first: dict[str, Any] | None) -> list[str]:

@@ -56,6 +56,9 @@ CHILD_KINDS = (
 )
 """Kinds of objects that the operator makes."""
 
+INDEPENDENT_KINDS = (SERVICE, ROLE_BINDING, NETWORK_POLICY, DISRUPTION_BUDGET)
+"""Those of which nothing needs to be known to plan the others."""
+
 _BY_NAME = {kind.kind: kind for kind in (*CHILD_KINDS, EPD_DEPLOYMENT, POD)}
 
 

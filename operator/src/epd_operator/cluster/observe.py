@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD
+from epd_operator.cluster.errors import RefusedError
+from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, INDEPENDENT_KINDS, POD, Kind
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, Identity
 from epd_operator.plan.observation import ChildKey, Observation
 
@@ -21,9 +22,19 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
     metadata = primary["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     selector = f"{DEPLOYMENT_LABEL}={name}"
-    *lists, pods = await asyncio.gather(
-        *(cluster.list(kind, namespace=namespace, selector=selector) for kind in (*CHILD_KINDS, POD))
-    )
+    unreadable: dict[str, str] = {}
+
+    async def read(kind: Kind) -> list[dict[str, Any]]:
+        try:
+            return await cluster.list(kind, namespace=namespace, selector=selector)
+        except RefusedError as error:
+            # The operator may be newer than its role: what it does not depend on must not stop all the rest.
+            if kind not in INDEPENDENT_KINDS:
+                raise
+            unreadable[kind.kind] = error.message
+            return []
+
+    *lists, pods = await asyncio.gather(*(read(kind) for kind in (*CHILD_KINDS, POD)))
     found = [child for children in lists for child in children]
     children = {ChildKey.of(child): child for child in found if controller_uid(child) == uid}
     workloads = {key.name for key in children if key.kind == DEPLOYMENT.kind}
@@ -33,6 +44,7 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
         status=primary.get("status") or {},
         children=children,
         pods=tuple(pod for pod in pods if workload_of(pod) in workloads),
+        unreadable=unreadable,
     )
 
 

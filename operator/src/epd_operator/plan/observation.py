@@ -50,6 +50,7 @@ class Observation:
         pods: pods with the deployment's label.
         taken: children that cannot be applied since an object of that name belongs to somebody else.
         refused: children that the API server refused, with its words.
+        unreadable: kinds of which nobody knows what there is, with the words of the API server.
         decisions: the last scaling decisions of stages that the operator scales.
         loads: requests of each of their pods, as last measured.
     """
@@ -61,6 +62,7 @@ class Observation:
     pods: tuple[KubernetesObject, ...] = ()
     taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     decisions: Mapping[StageName, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
 
