@@ -98,19 +98,36 @@ def test_whoever_is_silent_is_sent_away() -> None:
         assert everything(connection) == b""
 
 
-def test_connections_beyond_the_limit_are_closed_and_their_places_are_free_again_afterwards() -> None:
+def crowd(stack: contextlib.ExitStack, port: int, address: str, *, size: int) -> list[socket.socket]:
+    """Connections from an address that say something and never finish."""
+    made = []
+    for _ in range(size):
+        source = (address, 0)
+        made.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_SECONDS, source)))
+        made[-1].sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    return made
+
+
+def test_slow_connections_lock_out_nobody_and_the_oldest_goes_first(caplog: pytest.LogCaptureFixture) -> None:
     port, _ = started(deadline=100 * WAIT_SECONDS)
     with contextlib.ExitStack() as stack:
-        idle = [stack.enter_context(opened(port)) for _ in range(MAX_CONNECTIONS)]
-        for connection in idle:
-            connection.sendall(b"GET")
-        with opened(port) as late:
-            assert everything(late) == b""
-    for _ in range(100):
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            assert ask(port)[0] == 200
-            return
-    raise AssertionError("no place became free")
+        slow = crowd(stack, port, "127.0.0.1", size=MAX_CONNECTIONS)
+        assert ask(port)[0] == 200
+        assert everything(slow[0]) == b""
+        slow[-1].sendall(b"y\r\n\r\n")
+        assert b"epd_test" in everything(slow[-1])
+        crowd(stack, port, "127.0.0.1", size=MAX_CONNECTIONS)
+        assert ask(port)[0] == 200
+    assert not caplog.records
+
+
+def test_whoever_has_few_connections_keeps_them_while_another_address_makes_many() -> None:
+    port, _ = started(deadline=100 * WAIT_SECONDS)
+    with contextlib.ExitStack() as stack:
+        (probe,) = crowd(stack, port, "127.0.0.2", size=1)
+        crowd(stack, port, "127.0.0.1", size=2 * MAX_CONNECTIONS)
+        probe.sendall(b"y\r\n\r\n")
+        assert b"epd_test" in everything(probe)
 
 
 def test_a_metric_that_cannot_be_computed_is_an_error_and_does_not_end_the_server(

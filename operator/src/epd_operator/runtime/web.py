@@ -8,14 +8,15 @@ import io
 import logging
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 logger = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 16
-"""Beyond this, a new connection is closed at once."""
+MAX_CONNECTIONS = 128
+"""Beyond this, a new connection ends another: whoever is slow must not lock out the kubelet and Prometheus."""
 MAX_REQUEST_BYTES = 16 * 1024
 DEADLINE_SECONDS = 10.0
 """For a whole exchange, however slowly the other side sends or reads."""
@@ -51,7 +52,7 @@ class WebServer:
         self._pages = pages
         self._name = name
         self._deadline = deadline
-        self._open = 0
+        self._open: dict[asyncio.StreamWriter, str] = {}
 
     def start(self, port: int) -> int:
         """Serve on all addresses until the process ends; returns the port, which was chosen where 0 is given.
@@ -76,10 +77,9 @@ class WebServer:
             await server.serve_forever()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._open >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
-        self._open += 1
+        if len(self._open) >= MAX_CONNECTIONS:
+            self._make_room()
+        self._open[writer] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             async with asyncio.timeout(self._deadline):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -91,8 +91,16 @@ class WebServer:
             # The other side left, is too slow or says too much.
             pass
         finally:
-            self._open -= 1
+            self._open.pop(writer, None)
             writer.transport.abort()
+
+    def _make_room(self) -> None:
+        """End the oldest connection of the address that has most of them."""
+        counts = Counter(self._open.values())
+        busiest = max(counts.values())
+        oldest = next(writer for writer, address in self._open.items() if counts[address] == busiest)
+        del self._open[oldest]
+        oldest.transport.abort()
 
     def _answer(self, head: bytes) -> bytes:
         line, _, rest = head.partition(b"\r\n")
