@@ -61,7 +61,7 @@ def test_the_last_version_is_upgraded_and_can_be_rolled_back_to(
     helm.upgrade(RELEASE, "--reset-then-reuse-values", namespace=site.system)
     after = site.client.get(path).body
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert after["spec"]["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    assert after["spec"]["strategy"] == {"type": "Recreate"}, "the old pod takes no Lease, so it must end first"
     assert all("Old" in columns(site.live(name)) for name in old_crds), "CRDs of others are left alone"
     assert account_of(helm, site).may("create", "deployments.apps", namespace=site.teams[1])
     helm.run("rollback", RELEASE, "1", "-n", site.system)
@@ -106,13 +106,19 @@ def test_the_local_cluster_gets_the_charts_crds_whether_it_is_new_or_of_an_earli
     assert not any("Old" in columns(site.live(name)) for name in old)
 
 
-def test_election_is_switched_off_and_on_again(helm: Helm, site: Site) -> None:
+def test_election_is_switched_off_and_on_again_and_no_pod_without_it_runs_beside_one_with_it(
+    helm: Helm, site: Site
+) -> None:
     path = f"/apis/apps/v1/namespaces/{site.system}/deployments/{RELEASE}"
     helm.install(RELEASE, namespace=site.system)
     helm.upgrade(RELEASE, "--set", "leaderElection.enabled=false", namespace=site.system)
     assert site.client.get(path).body["spec"]["strategy"] == {"type": "Recreate"}
-    helm.upgrade(RELEASE, "--set", "replicas=2,leaderElection.enabled=true", namespace=site.system)
-    assert site.client.get(path).body["spec"]["strategy"]["type"] == "RollingUpdate"
+    for strategy in (
+        {"type": "Recreate"},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+    ):
+        helm.upgrade(RELEASE, "--set", "replicas=2,leaderElection.enabled=true", namespace=site.system)
+        assert site.client.get(path).body["spec"]["strategy"] == strategy
 
 
 def test_the_scope_is_changed_without_leaving_rights_behind(helm: Helm, site: Site) -> None:

@@ -40,6 +40,13 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{ .Values.workerRole.name }}
 {{- end }}
 
+{{- /* Whether pods are there that would work beside the leader, since they were told of no election: "true" or "". */ -}}
+{{- define "epd.runsWithoutElection" -}}
+{{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "epd.name" .) }}
+{{- if not (has "--leader-election" ((index .spec.template.spec.containers 0).args | default list)) }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{- /* Whether a cluster-scoped object is absent or belongs to this release: "true" or "". Takes apiVersion, kind, name and root. */ -}}
 {{- define "epd.isFree" -}}
 {{- $found := lookup .apiVersion .kind "" .name }}
