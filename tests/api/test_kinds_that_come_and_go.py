@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,6 +142,24 @@ def test_an_operator_that_is_newer_than_its_role_serves_all_but_what_it_may_not_
     with Replica(kubeconfig=kubeconfig, log=tmp_path / "next.log") as replica:
         replica.wait_for("what was missing", lambda: server.client.get(f"{budgets}/one-worker").ok)
         replica.wait_for("no condition any more", lambda: stalled(server, "one")[:1] == ["Settled"])
+
+
+def test_many_namespaces_are_watched_where_a_process_begins_with_few_files(server: ApiServer, tmp_path: Path) -> None:
+    server.install_crds(ROOT / "crds")
+    names = [f"team-{number}" for number in range(12)]
+    for name in names:
+        assert server.client.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        flags = [f"--namespace={name}" for name in ("default", *names)]
+        replica = Replica(*flags, kubeconfig=server.kubeconfig, log=tmp_path / "operator.log")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with replica:
+        files = Path(f"/proc/{replica.process.pid}/fd")
+        replica.wait_for("all watches", lambda: len(list(files.iterdir())) > 9 * len(flags))
+        serves(server, replica, "one")
 
 
 def stalled(server: ApiServer, name: str) -> list[str]:

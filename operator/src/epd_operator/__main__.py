@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import random
+import resource
 import uuid
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -100,8 +101,15 @@ def _add_election(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def allow_many_connections() -> None:
+    """Each namespace takes a connection for each kind; container runtimes begin with 1,024 files."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 if __name__ == "__main__":
     logging.captureWarnings(True)
+    allow_many_connections()
     code = run(parse(), jitter=random.random, suffix=uuid.uuid4().hex[:8])
     logging.shutdown()
     # Nothing is left to do, but tasks of kopf that lost their watch may never end.
