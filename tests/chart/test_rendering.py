@@ -246,9 +246,13 @@ def test_the_guide_tells_every_right_of_the_operator(render: Any) -> None:
     assert told == granted
 
 
-@pytest.mark.parametrize("file", ["warnings", "denials"])
-def test_the_parts_that_the_guide_applies_apart_can_be_rendered_alone(offline_helm: Helm, file: str) -> None:
-    found = offline_helm.template("--show-only", f"templates/admission/{file}.yaml")
+POLICIES = sorted(path.relative_to(CHART) for path in (CHART / "templates" / "admission").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", POLICIES, ids=lambda path: path.stem)
+def test_the_guide_applies_every_policy_apart_and_each_can_be_rendered_alone(offline_helm: Helm, file: Path) -> None:
+    assert f"--show-only {file}" in (ROOT / "docs" / "install.md").read_text()
+    found = offline_helm.template("--show-only", str(file))
     assert kinds(found) == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert kinds(offline_helm.template("--show-only", "templates/worker-role.yaml")) == {"ClusterRole"}
 
