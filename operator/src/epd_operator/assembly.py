@@ -14,7 +14,7 @@ from functools import partial
 
 import uvloop
 
-from epd_operator.cluster.client import Request, connect, own_namespace
+from epd_operator.cluster.client import Request, connect
 from epd_operator.cluster.lease import ClusterLeases
 from epd_operator.parts import make_duty, make_queue
 from epd_operator.plan.settings import WORKER_ROLE, Settings
@@ -102,7 +102,7 @@ async def _operate(
             ),
             queue=queue,
             metrics=metrics,
-            planning=Settings(worker_role=options.worker_role, operator_namespace=own_namespace()),
+            planning=Settings(worker_role=options.worker_role),
             namespaces=options.namespaces,
             workers=options.workers,
             jitter=jitter,

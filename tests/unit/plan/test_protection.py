@@ -9,21 +9,20 @@ import pytest
 
 from epd_operator.plan.identity import Identity
 from epd_operator.plan.planner import Plan, make_plan
-from epd_operator.plan.settings import Settings
 from epd_operator.scrape.targets import targets_of
 from support.network import Peer, may_connect
 from support.specs import TOPOLOGIES, spec
 from support.world import World
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
-SETTINGS = Settings(operator_namespace="epd-system")
-HTTP, CONTROL, SYSTEM, TELEMETRY, SIDE_CHANNEL, ANY = 8000, 9400, 9090, 19090, 20097, 41234
-PORTS = (HTTP, CONTROL, SYSTEM, TELEMETRY, SIDE_CHANNEL, ANY)
+HTTP, CONTROL, SYSTEM, ENGINE, TELEMETRY, SIDE_CHANNEL, ANY = 8000, 9400, 9090, 9190, 19090, 20097, 41234
+PORTS = (HTTP, CONTROL, SYSTEM, ENGINE, TELEMETRY, SIDE_CHANNEL, ANY)
+METRICS = {SYSTEM, TELEMETRY}
 
 SERVING = {"kubernetes.io/metadata.name": "serving"}
 OTHER = {"kubernetes.io/metadata.name": "other"}
 OPERATOR = Peer(namespace="epd-system", namespace_labels={"kubernetes.io/metadata.name": "epd-system"})
-PROMETHEUS = Peer(namespace="monitoring", namespace_labels={"epd.dev/metrics": "enabled"})
+OUTSIDE = Peer()
 STRANGERS = {
     "a pod of the same namespace": Peer(namespace="serving", namespace_labels=SERVING),
     "a pod of another EPDDeployment": Peer(
@@ -32,18 +31,13 @@ STRANGERS = {
     "a pod of a namesake in another namespace": Peer(
         namespace="other", namespace_labels=OTHER, labels={"epd.dev/deployment": "qwen"}
     ),
-    "a Prometheus whose namespace has no label": Peer(
-        namespace="other", namespace_labels=OTHER, labels={"app.kubernetes.io/name": "prometheus"}
-    ),
-    "an operator in another namespace": Peer(
-        namespace="other", namespace_labels=OTHER, labels={"app.kubernetes.io/name": "epd-operator"}
-    ),
-    "a client outside the cluster": Peer(),
+    "a Prometheus in a namespace without labels": Peer(namespace="monitoring"),
+    "the operator": OPERATOR,
 }
 
 
-def plan_of(topology: str, settings: Settings = SETTINGS, **changes: Any) -> Plan:
-    return make_plan(spec(topology, **changes), observation=World(IDENTITY).observation(), settings=settings)
+def plan_of(topology: str, **changes: Any) -> Plan:
+    return make_plan(spec(topology, **changes), observation=World(IDENTITY).observation())
 
 
 def policies_of(plan: Plan) -> list[dict[str, Any]]:
@@ -76,19 +70,19 @@ def test_pods_of_one_deployment_may_connect_to_each_other_on_every_port(topology
 
 @pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS.keys())
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_strangers_reach_the_http_port_of_frontends_and_nothing_else(topology: str, stranger: Peer) -> None:
+def test_pods_of_the_cluster_reach_metrics_and_the_http_port_of_frontends_and_nothing_else(
+    topology: str, stranger: Peer
+) -> None:
     plan = plan_of(topology)
     for stage, pod in pods_of(plan).items():
-        assert open_ports(plan, stranger, pod) == ({HTTP} if stage == "frontend" else set())
+        assert open_ports(plan, stranger, pod) == METRICS | ({HTTP} if stage == "frontend" else set())
 
 
-@pytest.mark.parametrize("reader", [OPERATOR, PROMETHEUS], ids=["operator", "Prometheus"])
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_the_operator_and_prometheus_reach_metrics_and_nothing_else(topology: str, reader: Peer) -> None:
+def test_from_outside_of_the_cluster_only_the_http_port_of_frontends_is_reached(topology: str) -> None:
     plan = plan_of(topology)
     for stage, pod in pods_of(plan).items():
-        expected = {SYSTEM, TELEMETRY} | ({HTTP} if stage == "frontend" else set())
-        assert open_ports(plan, reader, pod) == expected
+        assert open_ports(plan, OUTSIDE, pod) == ({HTTP} if stage == "frontend" else set())
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -112,16 +106,10 @@ def test_every_page_that_the_operator_reads_can_be_reached_by_it(topology: str) 
         assert may_connect(policies_of(plan), source=OPERATOR, target=pods[target.pod], port=port)
 
 
-def test_an_operator_that_is_no_pod_opens_nothing_for_itself() -> None:
-    plan = plan_of("Aggregated", settings=Settings())
-    assert open_ports(plan, OPERATOR, pods_of(plan)["worker"]) == set()
-    assert open_ports(plan, PROMETHEUS, pods_of(plan)["worker"]) == {SYSTEM, TELEMETRY}
-
-
 def test_labels_of_the_user_cannot_take_pods_out_of_the_policies() -> None:
     labels = {"epd.dev/deployment": "another", "app.kubernetes.io/component": "frontend"}
     plan = plan_of("Aggregated", podTemplate={"labels": labels})
-    assert open_ports(plan, STRANGERS["a pod of the same namespace"], pods_of(plan)["worker"]) == set()
+    assert open_ports(plan, STRANGERS["a pod of the same namespace"], pods_of(plan)["worker"]) == METRICS
 
 
 def test_what_pods_connect_to_is_not_limited() -> None:

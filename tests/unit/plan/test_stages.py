@@ -87,6 +87,42 @@ def test_processes_of_one_pod_never_share_a_port_or_a_name() -> None:
     assert len(ports) == len(set(ports))
 
 
+def test_dynamos_system_server_listens_inside_of_the_pod_only() -> None:
+    for topology in TOPOLOGIES:
+        for template in pods(spec(topology)).values():
+            assert env(main(template))["DYN_SYSTEM_HOST"] == "127.0.0.1"
+            # Else workers send frontends to that server for the model's configuration.
+            assert env(main(template))["DYN_SELF_HOST_METADATA"] == "0"
+
+
+def test_the_launcher_hands_out_the_metrics_of_the_system_server_on_the_port_that_the_pod_names() -> None:
+    def system_ports(template: dict[str, Any]) -> list[int]:
+        return [p["containerPort"] for p in main(template)["ports"] if p["name"].startswith("system")]
+
+    for topology in ("Aggregated", "Disaggregated"):
+        for stage, template in pods(spec(topology)).items():
+            words = command(main(template)).split(" -- ")[0]
+            if stage == "frontend":
+                assert "--metrics-port" not in words
+                assert "--metrics-url http://127.0.0.1:8000/metrics" in words
+                continue
+            assert env(main(template))["DYN_SYSTEM_PORT"] == "9190"
+            assert "--metrics-url http://127.0.0.1:9190/metrics --metrics-port 9090" in words
+            assert "--health-url http://127.0.0.1:9190/health" in words
+            assert system_ports(template) == [9090]
+    template = pods(spec("CoLocated", group={"pool": "gb200", "encoder": {"count": 8}}))["group"]
+    for slot, process in enumerate(group(template)):
+        assert process["env"]["DYN_SYSTEM_PORT"] == str(9190 + slot)
+        assert process["healthUrl"] == f"http://127.0.0.1:{9190 + slot}/health"
+        assert process["metricsUrl"] == f"http://127.0.0.1:{9190 + slot}/metrics"
+    assert [p["metricsPort"] for p in group(template)] == system_ports(template) == list(range(9090, 9099))
+
+
+def test_frontends_take_no_commands_of_an_administrator() -> None:
+    for topology in TOPOLOGIES:
+        assert env(main(pods(spec(topology))["frontend"]))["DYN_DISABLE_FRONTEND_ADMIN_API"] == "true"
+
+
 def test_a_group_starts_its_encoders_before_its_pd_process() -> None:
     assert [p["name"] for p in group(pods(spec("CoLocated"))["group"])] == ["encoder-0", "encoder-1", "pd"]
 

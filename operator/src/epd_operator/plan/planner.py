@@ -75,7 +75,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
         service_account(identity=identity),
         role_binding(identity=identity, role=settings.worker_role),
         service(spec, identity=identity),
-        *_protection(spec, identity=identity, stages=stages, settings=settings),
+        *_protection(spec, identity=identity, stages=stages),
         *scales.values(),
         *(deployment(spec, identity=identity, stage=s) for s in startable(stages, observation=observation)),
     ]
@@ -98,12 +98,10 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
     )
 
 
-def _protection(
-    spec: EPDDeploymentSpec, *, identity: Identity, stages: list[StagePlan], settings: Settings
-) -> Iterator[dict[str, Any]]:
+def _protection(spec: EPDDeploymentSpec, *, identity: Identity, stages: list[StagePlan]) -> Iterator[dict[str, Any]]:
     """What protects pods; made before them."""
     if spec.network_policy.mode is Management.MANAGED:
-        yield from network_policies(identity=identity, stages=stages, operator_namespace=settings.operator_namespace)
+        yield from network_policies(identity=identity, stages=stages)
     if spec.disruption_budget.mode is Management.MANAGED:
         for stage in stages:
             yield disruption_budget(identity=identity, stage=stage.name)

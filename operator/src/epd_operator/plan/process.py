@@ -17,7 +17,10 @@ from epd_operator.plan.identity import Identity
 
 HTTP_PORT = 8000
 SYSTEM_PORT = 9090
-"""Health and metrics of the first process of a pod; further processes count up."""
+"""Metrics of the first process of a pod, handed out by the launcher; further processes count up."""
+ENGINE_PORT = 9190
+"""Dynamo's system server of the first process of a pod; further processes count up. It has health and metrics, but it
+takes commands from everybody as well, such as to sleep: it listens inside the pod only."""
 SIDE_CHANNEL_PORT = 20097
 """NIXL's handshake port of the first process of a pod; further processes count up."""
 TELEMETRY_PORT = 19090
@@ -60,14 +63,18 @@ class Process:
 
     @property
     def system_port(self) -> int:
-        """Port of health and metrics."""
+        """Port where the process's metrics can be read from outside of the pod."""
         return SYSTEM_PORT + self.slot
+
+    @property
+    def relayed_port(self) -> int | None:
+        """The same where the launcher has to hand them out; a frontend has its own on its HTTP port."""
+        return None if self.role is Role.FRONTEND else self.system_port
 
     @property
     def health_url(self) -> str:
         """Where the process says whether it serves."""
-        port = HTTP_PORT if self.role is Role.FRONTEND else self.system_port
-        return f"http://127.0.0.1:{port}/health"
+        return f"http://127.0.0.1:{self._own_port}/health"
 
     @property
     def models_url(self) -> str | None:
@@ -77,8 +84,11 @@ class Process:
     @property
     def metrics_url(self) -> str:
         """Where the process counts its requests."""
-        port = HTTP_PORT if self.role is Role.FRONTEND else self.system_port
-        return f"http://127.0.0.1:{port}/metrics"
+        return f"http://127.0.0.1:{self._own_port}/metrics"
+
+    @property
+    def _own_port(self) -> int:
+        return HTTP_PORT if self.role is Role.FRONTEND else ENGINE_PORT + self.slot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +147,9 @@ def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity) -> list[dict
         "DYN_REQUEST_PLANE": "tcp",
         "DYN_EVENT_PLANE": "zmq",
         "DYN_TCP_RPC_HOST": "$(POD_IP)",
-        "DYN_SYSTEM_HOST": "0.0.0.0",  # noqa: S104
+        "DYN_SYSTEM_HOST": "127.0.0.1",
+        # Frontends would fetch the model's configuration from that server. Without it they read it where workers do.
+        "DYN_SELF_HOST_METADATA": "0",
         "VLLM_HOST_IP": "$(POD_IP)",
         "VLLM_NIXL_SIDE_CHANNEL_HOST": "$(POD_IP)",
         "UCX_TLS": ",".join(spec.transfer.ucx.transports),
@@ -166,7 +178,7 @@ def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, 
     """Environment of one process: its name for discovery and ports of its own."""
     env = {
         "CONTAINER_NAME": container,
-        "DYN_SYSTEM_PORT": str(SYSTEM_PORT + slot),
+        "DYN_SYSTEM_PORT": str(ENGINE_PORT + slot),
         "DYN_VLLM_EMBEDDING_TRANSFER_MODE": _TRANSFER_MODES[spec.transfer.mode],
         "VLLM_NIXL_SIDE_CHANNEL_PORT": str(SIDE_CHANNEL_PORT + slot),
         "NIXL_TELEMETRY_ENABLE": "y",
@@ -178,6 +190,9 @@ def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, 
     if role is not Role.FRONTEND:
         # Without it /health of a vLLM worker answers 503 for ever.
         env["DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS"] = json.dumps(["generate"])
+    else:
+        # Who may ask the model could else set from when on a worker counts as busy (POST /busy_threshold).
+        env["DYN_DISABLE_FRONTEND_ADMIN_API"] = "true"
     return literals(env)
 
 

@@ -14,8 +14,6 @@ class Settings:
 
     Attributes:
         worker_role: ClusterRole that is bound for the pods.
-        operator_namespace: where the operator runs and reads metrics from; None where it does not run as a pod.
     """
 
     worker_role: str = WORKER_ROLE
-    operator_namespace: str | None = None

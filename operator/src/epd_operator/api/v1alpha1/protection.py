@@ -22,8 +22,8 @@ class NetworkPolicy(ApiModel):
     mode: Management = Field(
         default=Management.MANAGED,
         description="Managed: the pods take connections only from pods of the same EPDDeployment; frontends take them "
-        "from everybody, on their HTTP port; metrics can be read by the operator and from namespaces with the label "
-        "epd.dev/metrics=enabled. NetworkPolicies of your own allow more. Unmanaged: the operator makes none.",
+        "from everybody, on their HTTP port; metrics can be read by all pods of the cluster. NetworkPolicies of your "
+        "own allow more. Unmanaged: the operator makes none.",
     )
 
 

@@ -9,19 +9,10 @@ from epd_operator.plan.identity import DEPLOYMENT_LABEL, Identity, StageName
 from epd_operator.plan.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_PORT
 from epd_operator.plan.stages.model import StagePlan
 
-METRICS_LABEL = ("epd.dev/metrics", "enabled")
-"""Label of namespaces from which metrics may be read. The port that has them has Dynamo's controls too, which put a
-worker to sleep or exchange its weights, and asks nobody who they are: not even all of the cluster may reach it."""
 
-
-def network_policies(
-    *, identity: Identity, stages: Iterable[StagePlan], operator_namespace: str | None
-) -> list[dict[str, Any]]:
+def network_policies(*, identity: Identity, stages: Iterable[StagePlan]) -> list[dict[str, Any]]:
     """One policy for all pods, and one that opens the frontends; together they allow what either of them allows."""
     mine = {DEPLOYMENT_LABEL: identity.name}
-    readers = [{METRICS_LABEL[0]: METRICS_LABEL[1]}]
-    if operator_namespace is not None:
-        readers.insert(0, {"kubernetes.io/metadata.name": operator_namespace})
     return [
         _policy(
             identity.metadata(identity.policy_name),
@@ -29,10 +20,8 @@ def network_policies(
             ingress=[
                 # All ports: Dynamo's requests and events and UCX take ports that the system chooses.
                 {"from": [{"podSelector": {"matchLabels": mine}}]},
-                {
-                    "from": [{"namespaceSelector": {"matchLabels": labels}} for labels in readers],
-                    "ports": [_tcp(port) for port in metrics_ports(stages)],
-                },
+                # All pods of the cluster: what listens there gives numbers and takes no commands.
+                {"from": [{"namespaceSelector": {}}], "ports": [_tcp(port) for port in metrics_ports(stages)]},
             ],
         ),
         _policy(

@@ -38,6 +38,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, group: Group) ->
                 "env": {str(e["name"]): str(e.get("value", "")) for e in process.env},
                 "healthUrl": process.health_url,
                 "metricsUrl": process.metrics_url,
+                "metricsPort": process.relayed_port,
             }
             for process in processes
         ],

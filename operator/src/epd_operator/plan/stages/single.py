@@ -74,6 +74,7 @@ def _run_one(spec: EPDDeploymentSpec, *, process: Process) -> list[str]:
         "run",
         *("--name", process.container, "--role", process.role),
         *("--health-url", process.health_url, "--metrics-url", process.metrics_url),
+        *(("--metrics-port", str(process.relayed_port)) if process.relayed_port else ()),
         *(("--models-url", process.models_url) if process.models_url else ()),
         *drain_options(spec),
         "--",
