@@ -13,7 +13,8 @@ from epd_local import pictures
 from epd_local.demo.chat import Answer, Endpoint
 from epd_local.demo.deployment import TOPOLOGIES, Deployment
 from epd_local.demo.installation import Installation
-from epd_local.demo.proof import read_path
+from epd_local.demo.proof import SYSTEM_PORT, TELEMETRY_PORT, read_path, worker_ports
+from epd_local.errors import CommandFailedError
 
 TOLERANCE = 0.05
 """Largest difference of a log-probability between topologies. They cannot be equal: Dynamo's encoder takes the model's
@@ -21,6 +22,10 @@ own 16-bit type whatever --dtype says. Measured: at most 0.012 for the same pict
 
 PASSES = "epd_operator_reconcile_duration_seconds_count"
 WRITES = "epd_operator_reconcile_writes_total"
+
+ENGINE_PORT = 9190
+"""Dynamo's system server of the first process of a pod, which would take commands from everybody."""
+COMMANDS = ("/engine/control/sleep", "/engine/update_weights_from_disk", "/engine/abort_request", "/health", "/")
 
 SUBJECTS = [
     pictures.Subject(colour=colour, shape=shape, seed=pictures.UNSEEN + 40 + number)
@@ -78,6 +83,34 @@ def test_text_touches_no_encoder(served: Served, endpoint: Endpoint) -> None:
     assert endpoint.ask("Say hello.").text
     path = read_path(served.deployment).since(before)
     assert (path.worker_requests, path.encoder_requests, path.embedding_bytes) == (1, 0, 0)
+
+
+def test_other_pods_read_metrics_and_command_nothing(served: Served, endpoint: Endpoint) -> None:
+    deployment = served.deployment
+
+    def refusal(pod: str, *, port: int, path: str) -> str:
+        """What a POST to a pod is answered. It comes from the API server, which is as much a stranger as other pods."""
+        url = f"/api/v1/namespaces/{deployment.namespace}/pods/{pod}:{port}/proxy{path}"
+        with pytest.raises(CommandFailedError) as refused:
+            deployment.kubectl.run("create", "--raw", url, "-f", "-", stdin="{}")
+        return str(refused.value)
+
+    pods = list(worker_ports(deployment))
+    assert pods
+    for pod, ports in pods:
+        for port in ports:
+            assert "dynamo_component_requests_total" in deployment.metrics(pod, port=port)
+            assert "does not allow this method" in refusal(pod, port=port, path="/metrics")
+            for path in COMMANDS:
+                assert "could not find the requested resource" in refusal(pod, port=port, path=path)
+                assert refusal(pod, port=TELEMETRY_PORT + port - SYSTEM_PORT, path=path)
+            hidden = ENGINE_PORT + port - SYSTEM_PORT
+            assert "connection refused" in refusal(pod, port=hidden, path=COMMANDS[0])
+    for frontend in deployment.pods("frontend"):
+        path = "/busy_threshold"
+        found = refusal(frontend["metadata"]["name"], port=8000, path=path)
+        assert "could not find the requested resource" in found
+    assert endpoint.ask("Say hello.").text
 
 
 def test_log_probabilities_are_those_of_aggregated_and_differ_for_another_picture(

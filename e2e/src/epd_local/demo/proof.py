@@ -41,7 +41,7 @@ class Path:
 def read_path(deployment: Deployment) -> Path:
     """Read the counters of all ready workers now."""
     encoder_requests = worker_requests = embedding_bytes = 0
-    for pod, ports in _system_ports(deployment):
+    for pod, ports in worker_ports(deployment):
         for port in ports:
             page = deployment.metrics(pod, port=port)
             encoder_requests += int(total(page, "dynamo_component_requests_total", component="encode"))
@@ -64,7 +64,8 @@ def total(page: str, name: str, *, component: str | None = None) -> float:
     return found
 
 
-def _system_ports(deployment: Deployment) -> Iterable[tuple[str, list[int]]]:
+def worker_ports(deployment: Deployment) -> Iterable[tuple[str, list[int]]]:
+    """The ready pods but frontends, and the ports where each has the metrics of its processes."""
     for pod in deployment.pods():
         if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "frontend" or not _is_ready(pod):
             continue
