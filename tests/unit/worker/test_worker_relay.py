@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from epd_worker.metrics import MAX_PAGE
-from epd_worker.relay import LIMITS, MetricsRelay, SharedReader
+from epd_worker.relay import LIMITS, READ_INTERVAL, MetricsRelay, SharedReader
 
 PAGE = b"vllm:num_requests_running 1\n"
 
@@ -199,7 +199,8 @@ def test_many_who_ask_at_once_share_readings():
         first = asyncio.create_task(_send(port, GET))
         await process.began.wait()
         others = [asyncio.create_task(_send(port, GET)) for _ in range(20)]
-        await asyncio.sleep(0.1)
+        # Longer than the distance of two readings, so that only the first one holds the second.
+        await asyncio.sleep(2 * READ_INTERVAL)
         process.release.set()
         answers = await asyncio.gather(first, *others)
         return answers, len(process.asked), process.most_at_a_time
