@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 PAUSE_SECONDS = 2.0
 SLOW_PAUSE_SECONDS = 10.0
 """Where most of the work goes on meanwhile."""
+LOOKS_AT_ONCE = 16
+"""Namespaces, of which there may be hundreds."""
 
 
 async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[str]:
@@ -31,9 +33,7 @@ async def until_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: S
     """
     told: list[str] = []
     while True:
-        found = {
-            namespace: await _obstacle(cluster, kinds=kinds, namespace=namespace) for namespace in namespaces or (None,)
-        }
+        found = await _obstacles(cluster, kinds=kinds, namespaces=namespaces)
         obstacles = [obstacle for obstacle in found.values() if obstacle]
         if obstacles != told:
             for obstacle in obstacles:
@@ -48,9 +48,9 @@ async def missing_kinds(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: 
     """Those of the kinds that cannot be listed in one of the namespaces at least."""
     missing = []
     for kind in kinds:
-        found = [await _obstacle(cluster, kinds=[kind], namespace=namespace) for namespace in namespaces or (None,)]
-        if any(found):
-            logger.warning("goes on without it: %s", next(filter(None, found)))
+        obstacles = list(filter(None, (await _obstacles(cluster, kinds=[kind], namespaces=namespaces)).values()))
+        if obstacles:
+            logger.warning("goes on without it: %s", obstacles[0])
             missing.append(kind)
     return missing
 
@@ -59,23 +59,51 @@ async def until_served_too(cluster: Cluster, *, kinds: Sequence[Kind], namespace
     """Return the first of the kinds that can be listed in all namespaces."""
     while True:
         for kind in kinds:
-            found = [await _obstacle(cluster, kinds=[kind], namespace=namespace) for namespace in namespaces or (None,)]
-            if not any(found):
+            if not any((await _obstacles(cluster, kinds=[kind], namespaces=namespaces)).values()):
                 return kind
         await asyncio.sleep(SLOW_PAUSE_SECONDS)
 
 
-async def _obstacle(cluster: Cluster, *, kinds: Sequence[Kind], namespace: str | None) -> str:
-    for kind in kinds:
-        try:
+async def _obstacles(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> dict[str | None, str]:
+    """What keeps the kinds from being listed, by namespace (None is all of them); empty where nothing does."""
+    places: tuple[str | None, ...] = tuple(namespaces) or (None,)
+    hidden = await _undiscovered(cluster, kinds=kinds)
+    if hidden:
+        return dict.fromkeys(places, hidden)
+    limit = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def look(place: str | None) -> str:
+        async with limit:
+            return await _unlistable(cluster, kinds=kinds, namespace=place)
+
+    return dict(zip(places, await asyncio.gather(*map(look, places)), strict=True))
+
+
+async def _undiscovered(cluster: Cluster, *, kinds: Sequence[Kind]) -> str:
+    try:
+        for kind in kinds:
             if not await _is_discovered(cluster, kind):
-                return f"{kind.plural} of {kind.api_version} are not served"
-            await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
-        except NotFoundError:
-            return f"{kind.plural} of {kind.api_version} are not served"
-        except ClusterError as error:
-            return str(error)
+                return _not_served(kind)
+    except NotFoundError:
+        return _not_served(kind)
+    except ClusterError as error:
+        return str(error)
     return ""
+
+
+async def _unlistable(cluster: Cluster, *, kinds: Sequence[Kind], namespace: str | None) -> str:
+    try:
+        for kind in kinds:
+            await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
+    except NotFoundError:
+        return _not_served(kind)
+    except ClusterError as error:
+        return str(error)
+    return ""
+
+
+def _not_served(kind: Kind) -> str:
+    return f"{kind.plural} of {kind.api_version} are not served"
 
 
 async def _is_discovered(cluster: Cluster, kind: Kind) -> bool:
