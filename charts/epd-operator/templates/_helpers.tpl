@@ -59,6 +59,19 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
+{{- /* Fails where another release of this chart has one of these bindings. Takes items, place and root. */ -}}
+{{- define "epd.refuseRival" -}}
+{{- $mine := printf "%s in namespace %s" .root.Release.Name .root.Release.Namespace }}
+{{- range .items }}
+{{- $annotations := .metadata.annotations | default dict }}
+{{- $release := printf "%s in namespace %s" (get $annotations "meta.helm.sh/release-name") (get $annotations "meta.helm.sh/release-namespace") }}
+{{- $chart := get (.metadata.labels | default dict) "helm.sh/chart" | default "" }}
+{{- if and (hasPrefix (printf "%s-" $.root.Chart.Name) $chart) (ne $release $mine) }}
+{{- fail (printf "%s is watched by release %s already, and two operators must not watch the same: remove that one, or give each watchNamespaces of its own" $.place $release) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* Whether a CRD is for this release to write: "true" or "". Takes name, mode and root. */ -}}
 {{- define "epd.ownsCRD" -}}
 {{- if eq .mode "Always" }}true
