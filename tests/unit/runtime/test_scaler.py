@@ -181,14 +181,16 @@ async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:
     assert world.scaler.decisions(KEY, identity=IDENTITY) == {}
 
 
-async def test_a_stage_that_is_scaled_no_more_loses_its_decision() -> None:
+async def test_a_stage_that_is_scaled_no_more_loses_its_decision_and_its_series() -> None:
     world = World()
     world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
-    both = spec(pd={"pool": "gb200", "autoscaling": SCALED})
-    world.scaler.watch(KEY, spec=both, observation=observed("a"))
+    assert world.series()
+    other = spec(pd={"pool": "gb200", "autoscaling": SCALED})
+    world.scaler.watch(KEY, spec=other, observation=observed("a"))
     assert world.desired() is None
+    assert world.series() == {}
 
 
 async def test_a_fault_at_one_object_is_logged_with_its_name_and_its_series_end_with_the_scaler(

@@ -117,7 +117,10 @@ class Scaler:
             self._subjects[key] = _Subject(spec=spec, observation=observation, due=self._clock())
             return
         subject.spec, subject.observation = spec, observation
-        subject.published = {s: d for s, d in subject.published.items() if is_internal(spec, s)}
+        kept = {s: d for s, d in subject.published.items() if is_internal(spec, s)}
+        if len(kept) < len(subject.published):
+            self._metrics.forget(key, but=kept)
+        subject.published = kept
 
     def forget(self, key: Key) -> None:
         """Drop everything about an object."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from epd_operator.plan.identity import StageName
@@ -12,7 +14,7 @@ _LABELS = ("namespace", "deployment", "stage")
 
 
 class ScalingMetrics:
-    """What was measured and decided, by stage. Series of deployments that are gone are removed."""
+    """What was measured and decided, by stage. Series of what is gone, or is scaled no more, are removed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str) -> Gauge:
@@ -46,9 +48,9 @@ class ScalingMetrics:
         self._decisions.labels(*labels, decision.reason.value).inc()
         self._reasons.setdefault((key, decision.stage), set()).add(decision.reason.value)
 
-    def forget(self, key: Key) -> None:
-        """Remove all series of a deployment."""
-        for known in [known for known in self._reasons if known[0] == key]:
+    def forget(self, key: Key, *, but: Container[StageName] = ()) -> None:
+        """Remove the series of a deployment, except those of some stages."""
+        for known in [known for known in self._reasons if known[0] == key and known[1] not in but]:
             labels = (key.namespace, key.name, known[1].value)
             for series in (self._current, self._desired, self._value, self._target, self._age):
                 series.remove(*labels)
