@@ -89,11 +89,27 @@ def test_pods_carry_common_and_own_labels_and_the_selector_only_what_never_chang
     assert "helm.sh/chart" not in labels
 
 
-def test_a_spread_constraint_without_selector_counts_the_operators_pods(render: Any) -> None:
+def test_a_spread_constraint_counts_the_pods_of_one_revision_on_nodes_that_the_operator_may_use(render: Any) -> None:
     spec = one(render(FULL), "Deployment")["spec"]
     (constraint,) = spec["template"]["spec"]["topologySpreadConstraints"]
     assert constraint["labelSelector"]["matchLabels"] == spec["selector"]["matchLabels"]
+    assert constraint["matchLabelKeys"] == ["pod-template-hash"]
+    assert constraint["nodeTaintsPolicy"] == "Honor"
     assert constraint["maxSkew"] == 1
+
+
+def test_what_a_spread_constraint_says_itself_stays(render: Any) -> None:
+    own = {
+        "maxSkew": 2,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "mine"}},
+        "matchLabelKeys": [],
+        "nodeTaintsPolicy": "Ignore",
+    }
+    spec = one(render({"topologySpreadConstraints": [own]}), "Deployment")["spec"]
+    (constraint,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert constraint == own
 
 
 def test_with_election_the_new_pod_comes_first_and_without_it_the_old_one_goes_first(render: Any) -> None:
