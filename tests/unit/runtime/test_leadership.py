@@ -104,6 +104,8 @@ class Replica:
         )
         self.duty = Duty(passes=self.passes, jobs=[self._work], watch=self._watch)
         self.process = asyncio.create_task(work_while_leading(self.leadership, duty=self.duty, stop=self.stop))
+        # How it ended is looked at, or a later test would hear asyncio complain of it.
+        self.process.add_done_callback(lambda process: process.cancelled() or process.exception())
 
     async def _work(self) -> None:
         began = self.loop.time()
