@@ -23,7 +23,11 @@ _KUBERNETES_FLAGS = (
     f"-X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION} "
     "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
 )
-_HELM_FLAGS = f"-X helm.sh/helm/v3/internal/version.version=v{HELM_VERSION}"
+_HELM_FLAGS = (
+    f"-X helm.sh/helm/v3/internal/version.version=v{HELM_VERSION} "
+    # Of the Kubernetes client in it: what `helm template` takes the cluster for.
+    "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37"
+)
 _HELM4_FLAGS = f"-X helm.sh/helm/v4/internal/version.version=v{HELM4_VERSION}"
 _KWOK_FLAGS = f"-X sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK_VERSION}"
 _PROMETHEUS_FLAGS = f"-X github.com/prometheus/common/version.Version={PROMETHEUS_VERSION}"
