@@ -119,7 +119,7 @@ def test_a_leader_that_is_told_to_stop_gives_up_the_lease_and_ends_with_success(
     assert pair.leader.exit_code() == 0, pair.leader.log.read_text()
     assert logged(pair.leader, "gave up the lease")
     pair.standby_goes_on()
-    assert logged(pair.standby, "the lease is held by ''")
+    assert logged(pair.standby, "the lease is held by nobody")
     pair.standby.signal(signal.SIGTERM)
     assert pair.standby.exit_code() == 0
 

@@ -8,7 +8,7 @@ import http.client
 import socket
 
 import pytest
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, enable_created_metrics
 
 from epd_operator.runtime.metrics_server import MetricsServer
 from epd_operator.runtime.web import MAX_CONNECTIONS, MAX_REQUEST_BYTES
@@ -57,6 +57,16 @@ def test_a_scraper_may_ask_for_openmetrics_and_gzip(port: int) -> None:
     _, headers, body = ask(port, Accept=accepted, **{"Accept-Encoding": "gzip"})
     assert headers["Content-Type"].startswith("application/openmetrics-text")
     assert gzip.decompress(body).endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text;version=1.0.0"])
+def test_the_page_does_not_say_when_its_series_began(accept: str) -> None:
+    enable_created_metrics()
+    registry = CollectorRegistry()
+    Counter("epd_turns_total", "Turns.", registry=registry).inc()
+    _, _, body = ask(MetricsServer(registry).start(0), Accept=accept)
+    assert b"epd_turns_total 1.0" in body
+    assert b"_created" not in body
 
 
 @pytest.mark.parametrize("accept", ["application/openmetrics-text;version=x", "text/plain;version=1.0.0.0.x", ";;=,"])

@@ -85,7 +85,7 @@ class Leadership:
                 raise LeadershipLostError(
                     f"not renewed for {self.timing.deadline:g} s: {self._trouble}"
                     if held
-                    else f"the Lease is held by {self._holder or 'nobody'!r}"
+                    else f"the Lease is held by {_named(self._holder)}"
                 )
 
     async def release(self) -> None:
@@ -128,6 +128,10 @@ class Leadership:
 
     def _show_holder(self, holder: str) -> None:
         if holder != self._holder:
-            # Anybody may have written it.
-            logger.info("the lease is held by %.200r", holder)
+            logger.info("the lease is held by %s", _named(holder))
             self._holder = holder
+
+
+def _named(holder: str) -> str:
+    """A holder's name for the log: anybody may have written it."""
+    return repr(holder[:200]) if holder else "nobody"
