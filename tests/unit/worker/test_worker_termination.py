@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epd_worker.output import Console, Line, Pump
 from epd_worker.reaper import Exit
 from epd_worker.termination import MAX_BYTES, describe_end, last_words, sanitise, write_message
 
@@ -25,7 +29,7 @@ from epd_worker.termination import MAX_BYTES, describe_end, last_words, sanitise
     ],
 )
 def test_the_end_is_told_in_one_line(how, last_line, expected):
-    assert describe_end(name="pd", how=how, uptime=41.7, tail=[last_line]) == expected
+    assert describe_end(name="pd", how=how, uptime=41.7, tail=[Line(text=last_line)]) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,42 @@ def test_the_end_is_told_in_one_line(how, last_line, expected):
     ],
 )
 def test_the_last_error_is_quoted_before_what_the_shutdown_said(tail, expected):
-    assert last_words(tail).startswith(expected)
+    assert last_words([Line(text=text) for text in tail]).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ([("ERROR 503", 960), ("served", 9)], "last error (960 s before the end): ERROR 503; last output: served"),
+        ([("served", 960.4)], "last output (960 s before the end): served"),
+        ([("ERROR 503", 960), ("ERROR 503", 1)], "last output: ERROR 503"),
+    ],
+)
+def test_the_age_is_told_of_what_was_said_long_before_the_end(tail, expected):
+    assert last_words([Line(text=text, age=age) for text, age in tail]) == expected
+
+
+@pytest.fixture
+def console(tmp_path) -> Iterator[Console]:
+    descriptor = os.open(tmp_path / "stdout", os.O_WRONLY | os.O_CREAT)
+    console = Console(descriptor)
+    yield console
+    console.close(timeout=30)
+    os.close(descriptor)
+
+
+def test_a_line_is_as_old_as_the_time_since_it_was_read(console, eventually):
+    read = iter([100.0, 1000.0])
+    pump = Pump(console=console, prefix="", clock=lambda: next(read))
+    sink = os.dup(pump.sink)
+    pump.start()
+    for number, text in enumerate((b"ERROR 503\n", b"served\n"), start=1):
+        os.write(sink, text)
+        eventually(lambda: len(pump.tail(at=0)) >= number, "the line is read")  # noqa: B023 - asked at once
+    os.close(sink)
+    pump.finish(timeout=30)
+    assert pump.tail(at=1060.0) == [Line(text="ERROR 503", age=960.0), Line(text="served", age=60.0)]
+    assert pump.tail(at=99.0)[0].age == 0
 
 
 @pytest.mark.parametrize(
@@ -72,7 +111,7 @@ def test_any_text_becomes_one_printable_bounded_line(text, limit):
 
 @given(st.text(min_size=500, max_size=3000), st.integers(0, 64))
 def test_the_message_fits_whatever_was_said(last_line, signal):
-    tail = [f"ValueError {last_line}", last_line]
+    tail = [Line(text=f"ValueError {last_line}", age=1e9), Line(text=last_line, age=1e9)]
     message = describe_end(name="e" * 63, how=Exit(signal=signal), uptime=1e9, tail=tail)
     assert len(message.encode()) <= MAX_BYTES
     assert message.startswith("process eee")

@@ -7,10 +7,20 @@ import contextlib
 import os
 import queue
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 
 _MAX_LINE = 64 * 1024
 _TAIL_LINES = 100
 _TAIL_LINE = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of a process's output, and how many seconds old it is."""
+
+    text: str
+    age: float = 0.0
 
 
 class Console:
@@ -45,12 +55,16 @@ class Console:
 
 
 class Pump:
-    """Copies one process's output, line by line, from a pipe to the console and remembers the last lines."""
+    """Copies one process's output, line by line, from a pipe to the console and remembers the last lines.
 
-    def __init__(self, *, console: Console, prefix: str) -> None:
+    `clock` gives monotonic seconds.
+    """
+
+    def __init__(self, *, console: Console, prefix: str, clock: Callable[[], float]) -> None:
         self._console = console
         self._prefix = prefix.encode()
-        self._tail: collections.deque[bytes] = collections.deque(maxlen=_TAIL_LINES)
+        self._clock = clock
+        self._tail: collections.deque[tuple[float, bytes]] = collections.deque(maxlen=_TAIL_LINES)
         self._source, self.sink = os.pipe()
         self._thread = threading.Thread(target=self._copy, name=f"output {prefix}", daemon=True)
 
@@ -64,9 +78,9 @@ class Pump:
         os.close(self.sink)
         os.close(self._source)
 
-    def tail(self) -> list[str]:
-        """Return the last lines that held anything, oldest first, each cut to a bounded length."""
-        return [line.decode(errors="replace") for line in self._tail.copy()]
+    def tail(self, *, at: float) -> list[Line]:
+        """Return the last lines that held anything, oldest first, cut to a bounded length, with their ages then."""
+        return [Line(text=line.decode(errors="replace"), age=max(at - came, 0.0)) for came, line in self._tail.copy()]
 
     def finish(self, *, timeout: float) -> None:
         """Wait for the end of the output, at most `timeout` seconds: a stray holder may keep the pipe open."""
@@ -91,5 +105,6 @@ class Pump:
             return b""
 
     def _emit(self, lines: list[bytes]) -> None:
-        self._tail.extend(line[:_TAIL_LINE] for line in lines[-_TAIL_LINES:] if line.strip())
+        now = self._clock()
+        self._tail.extend((now, line[:_TAIL_LINE]) for line in lines[-_TAIL_LINES:] if line.strip())
         self._console.write(b"".join(self._prefix + line + b"\n" for line in lines))

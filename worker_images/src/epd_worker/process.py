@@ -6,9 +6,10 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
-from epd_worker.output import Console, Pump
+from epd_worker.output import Console, Line, Pump
 from epd_worker.reaper import Exit, Reaper, kill_group
 
 # Python ignores these, and what is ignored stays so across exec; SIGINT and SIGTERM may be ignored by a shell's '&'.
@@ -28,10 +29,11 @@ class SpawnError(Exception):
 class Child:
     """A running process with its output."""
 
-    def __init__(self, *, pid: int, ended: asyncio.Future[Exit], pump: Pump) -> None:
+    def __init__(self, *, pid: int, ended: asyncio.Future[Exit], pump: Pump, clock: Callable[[], float]) -> None:
         self.pid = pid
         self.ended = ended
         self._pump = pump
+        self._clock = clock
 
     async def stop(self, *, grace: float) -> bool:
         """Send SIGTERM, after `grace` seconds SIGKILL to the group; return whether the latter was needed.
@@ -49,10 +51,11 @@ class Child:
         await asyncio.wait({self.ended}, timeout=_KILL_PATIENCE)
         return True
 
-    async def last_words(self) -> list[str]:
-        """Return the last lines of output once the process has ended, waiting a moment for them to arrive."""
+    async def last_words(self) -> list[Line]:
+        """Return the last lines of output as soon as the process has ended, waiting a moment for them to arrive."""
+        end = self._clock()
         await asyncio.to_thread(self._pump.finish, timeout=1.0)
-        return self._pump.tail()
+        return self._pump.tail(at=end)
 
 
 def spawn(
@@ -64,6 +67,7 @@ def spawn(
     reaper: Reaper,
     own_group: bool = True,
     stdin: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Child:
     """Start a program with both outputs going to the console; `stdin` is /dev/null unless given.
 
@@ -74,7 +78,7 @@ def spawn(
     program = shutil.which(command[0], path=search)
     if program is None:
         raise SpawnError(f"{command[0]}: command not found in PATH {search}", code=127)
-    pump = Pump(console=console, prefix=prefix)
+    pump = Pump(console=console, prefix=prefix, clock=clock)
     try:
         pid = _posix_spawn(program, command, environment=environment, sink=pump.sink, stdin=stdin)
     except OSError as error:
@@ -83,7 +87,7 @@ def spawn(
     # No await between the spawn and the watch: the reaper cannot run in between.
     ended = reaper.watch(pid, own_group=own_group)
     pump.start()
-    return Child(pid=pid, ended=ended, pump=pump)
+    return Child(pid=pid, ended=ended, pump=pump, clock=clock)
 
 
 def _posix_spawn(

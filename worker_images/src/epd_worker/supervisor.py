@@ -175,6 +175,7 @@ class Supervisor:
             prefix=f"[{member.name}] " if self._spec.group else "",
             console=self._console,
             reaper=self._reaper,
+            clock=self._clock,
         )
         member.attach(child).add_done_callback(self._on_task_end)
         child.ended.add_done_callback(lambda ended: self._on_death(member, ended.result()))

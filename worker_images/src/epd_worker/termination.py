@@ -7,10 +7,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from epd_worker.output import Line
 from epd_worker.reaper import Exit
 
 MAX_BYTES = 1024
 _MAX_LINE_BYTES = 400
+_OLD_SECONDS = 10.0
+"""What was said earlier need not have to do with the end, so its age is told."""
+
 _ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b|\b\w*(Error|Exception)\b|\bpanicked at\b")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
@@ -26,18 +30,23 @@ def sanitise(text: str, *, limit: int) -> str:
     return raw[: limit - len(mark.encode())].decode(errors="ignore") + mark
 
 
-def last_words(tail: Sequence[str]) -> str:
+def last_words(tail: Sequence[Line]) -> str:
     """Quote the last line of output, and before it the last that tells of an error: shutdowns talk after failing."""
-    lines = [line for line in (sanitise(text, limit=_MAX_LINE_BYTES) for text in tail) if line]
+    lines = [Line(text=text, age=line.age) for line in tail if (text := sanitise(line.text, limit=_MAX_LINE_BYTES))]
     if not lines:
         return "no output"
-    errors = [line for line in lines if _ERROR.search(line)]
-    if not errors or errors[-1] == lines[-1]:
-        return f"last output: {lines[-1]}"
-    return f"last error: {errors[-1]}; last output: {lines[-1]}"
+    errors = [line for line in lines if _ERROR.search(line.text)]
+    if not errors or errors[-1].text == lines[-1].text:
+        return _quote("output", lines[-1])
+    return f"{_quote('error', errors[-1])}; {_quote('output', lines[-1])}"
 
 
-def describe_end(*, name: str, how: Exit, uptime: float, tail: Sequence[str]) -> str:
+def _quote(what: str, line: Line) -> str:
+    age = f" ({line.age:.0f} s before the end)" if line.age >= _OLD_SECONDS else ""
+    return f"last {what}{age}: {line.text}"
+
+
+def describe_end(*, name: str, how: Exit, uptime: float, tail: Sequence[Line]) -> str:
     """Say which process ended, how, after how many seconds, and what it said last."""
     hint = " (often: out of memory)" if how.signal == 9 else ""
     text = f"process {name} ended with {how.describe()} after {uptime:.0f} s{hint}; {last_words(tail)}"
