@@ -135,6 +135,14 @@ def test_each_process_of_a_group_has_a_container_of_its_name_and_one_owns_the_gp
     assert owners == ["pd"]
 
 
+def test_kubectl_shows_the_container_that_runs_the_processes_of_a_group_unless_told_otherwise() -> None:
+    key = "kubectl.kubernetes.io/default-container"
+    assert pods(spec("CoLocated"))["group"]["metadata"]["annotations"] == {key: "pd"}
+    own = {"podTemplate": {"annotations": {key: "encoder-0"}}}
+    assert pods(spec("CoLocated", **own))["group"]["metadata"]["annotations"] == {key: "encoder-0"}
+    assert "annotations" not in pods(spec("Aggregated"))["worker"]["metadata"]
+
+
 def test_memory_of_the_shared_gpu_is_budgeted() -> None:
     processes = group(pods(spec("CoLocated", group={"pool": "gb200", "encoder": {"memory": "2Gi"}}))["group"])
     assert processes[0]["env"]["DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES"] == str(2 * 1024**3)

@@ -73,11 +73,13 @@ class PodBuilder:
         self._templates = [t for t in (spec.pod_template, template) if t is not None]
 
     def build(self, containers: list[ContainerPlan]) -> dict[str, Any]:
-        """The template: metadata and spec."""
+        """The template: metadata and spec. Of several containers the last is the one that kubectl shows unless told."""
         metadata: dict[str, Any] = {
             "labels": {**self._merged("labels"), **self._identity.labels(self._stage), **DISCOVERY_LABELS}
         }
         annotations = self._merged("annotations")
+        if len(containers) > 1:
+            annotations = {"kubectl.kubernetes.io/default-container": containers[-1].name, **annotations}
         if annotations:
             metadata["annotations"] = annotations
         return {"metadata": metadata, "spec": self._pod_spec(containers)}
