@@ -19,7 +19,7 @@ class MetricsServer(WebServer):
         super().__init__({"/metrics": self._page, "/": self._page}, name="metrics", deadline=deadline)
         self._registry = registry
         # Of the whole process. The times at which series began double the page, and nobody asks for them.
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
 
     def _page(self, headers: http.client.HTTPMessage) -> Response:
         try:
