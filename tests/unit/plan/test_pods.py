@@ -67,6 +67,16 @@ def test_a_restarted_container_tells_why_until_it_is_ready_again() -> None:
     assert problem(pod({**running, "ready": True})).reason is Reason.PODS_STARTING
 
 
+def test_a_container_that_has_been_ready_is_not_said_to_start() -> None:
+    status = {"name": "pd", "ready": False, "started": True, "state": {"running": {}}}
+    described = {**pod(status), "spec": {"containers": [{"name": "pd", "startupProbe": {"httpGet": {}}}]}}
+    assert problem(described).message == "pod p, container pd: it has started, but is not ready now"
+    status["started"] = False
+    assert problem(described).message == "pod p is starting"
+    status.update(started=True, name="encoder-0")  # without a startup probe, so started from the beginning
+    assert problem(described).message == "pod p is starting"
+
+
 def test_the_worst_container_speaks_for_the_pod_and_the_worst_pod_for_the_stage() -> None:
     found = problem(pod({"name": "a", "ready": False, "state": {"running": {}}}, waiting("ImagePullBackOff", "gone")))
     assert found.reason is Reason.IMAGE_PULL_FAILED

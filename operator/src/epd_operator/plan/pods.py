@@ -55,7 +55,16 @@ def problem_of(pod: KubernetesObject) -> Problem | None:
             return Problem(Reason.UNSCHEDULABLE, f"pod {name}: {words(condition.get('message'))}")
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     found = [p for c in containers if not c.get("ready") and (p := _container_problem(name, c)) is not None]
-    return worst(found) or Problem(Reason.PODS_STARTING, f"pod {name} is starting")
+    return worst(found) or Problem(Reason.PODS_STARTING, _unready(name, pod))
+
+
+def _unready(name: str, pod: KubernetesObject) -> str:
+    """Whether the pod starts, or has started and stopped being ready: what passes a startup probe has been ready."""
+    probed = {c.get("name") for c in pod.get("spec", {}).get("containers", ()) if c.get("startupProbe")}
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        if container.get("name") in probed and container.get("started") and not container.get("ready"):
+            return f"pod {name}, container {container['name']}: it has started, but is not ready now"
+    return f"pod {name} is starting"
 
 
 def _end_of(pod: str, status: KubernetesObject) -> Problem | None:
