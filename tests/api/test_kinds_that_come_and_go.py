@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.apiserver import CRD_PATH, ApiServer
-from support.operator_process import token_of
+from support.installed_operator import token_of
 from support.replica import Replica
 from support.specs import raw_spec
 

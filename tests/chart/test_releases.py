@@ -14,8 +14,8 @@ from support.accounts import Account
 from support.apiserver import CRD_PATH
 from support.charts import CRD_FILES, DYNAMO, EPD, PREVIOUS, Site, columns, crd, remove_cluster_scoped, with_column
 from support.helm import Helm, HelmError, documents
+from support.installed_operator import running
 from support.operated import PRIMARIES
-from support.operator_process import running
 from support.specs import raw_spec
 
 RELEASE = "epd-operator"
