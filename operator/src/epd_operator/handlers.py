@@ -12,6 +12,7 @@ import kopf
 
 from epd_operator.api.v1alpha1.resource import GROUP, KIND, PLURAL, VERSION
 from epd_operator.cluster.kinds import CHILD_KINDS, EPD_DEPLOYMENT, POD, Kind
+from epd_operator.cluster.observe import controller_of
 from epd_operator.plan.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from epd_operator.runtime.keys import Key
 from epd_operator.runtime.workqueue import WorkQueue
@@ -45,8 +46,8 @@ def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key], kinds: S
 def key_of_child(child: Mapping[str, Any]) -> Key | None:
     """Whose child an object is: by its controller, else by label."""
     metadata = child["metadata"]
-    owners = [o for o in metadata.get("ownerReferences") or () if o.get("controller") and o.get("kind") == KIND]
-    name = owners[0]["name"] if owners else (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
+    owner = controller_of(child) or {}
+    name = owner["name"] if owner.get("kind") == KIND else (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
     # The API server takes any text as the name of an owner, and this one becomes part of a path.
     return Key(metadata["namespace"], name) if name and _NAME.fullmatch(name) else None
 

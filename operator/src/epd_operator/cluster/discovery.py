@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, NotFoundError
@@ -67,43 +68,30 @@ async def until_served_too(cluster: Cluster, *, kinds: Sequence[Kind], namespace
 async def _obstacles(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> dict[str | None, str]:
     """What keeps the kinds from being listed, by namespace (None is all of them); empty where nothing does."""
     places: tuple[str | None, ...] = tuple(namespaces) or (None,)
-    hidden = await _undiscovered(cluster, kinds=kinds)
+    hidden = await _obstacle(kinds, partial(_is_discovered, cluster))
     if hidden:
         return dict.fromkeys(places, hidden)
     limit = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     async def look(place: str | None) -> str:
         async with limit:
-            return await _unlistable(cluster, kinds=kinds, namespace=place)
+            return await _obstacle(kinds, partial(_is_listed, cluster, place))
 
     return dict(zip(places, await asyncio.gather(*map(look, places)), strict=True))
 
 
-async def _undiscovered(cluster: Cluster, *, kinds: Sequence[Kind]) -> str:
-    try:
-        for kind in kinds:
-            if not await _is_discovered(cluster, kind):
-                return _not_served(kind)
-    except NotFoundError:
-        return _not_served(kind)
-    except ClusterError as error:
-        return str(error)
+async def _obstacle(kinds: Sequence[Kind], look: Callable[[Kind], Awaitable[bool]]) -> str:
+    """What the first look that finds nothing has to say; empty where all find something."""
+    for kind in kinds:
+        try:
+            if await look(kind):
+                continue
+        except NotFoundError:
+            pass
+        except ClusterError as error:
+            return str(error)
+        return f"{kind.plural} of {kind.api_version} are not served"
     return ""
-
-
-async def _unlistable(cluster: Cluster, *, kinds: Sequence[Kind], namespace: str | None) -> str:
-    try:
-        for kind in kinds:
-            await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
-    except NotFoundError:
-        return _not_served(kind)
-    except ClusterError as error:
-        return str(error)
-    return ""
-
-
-def _not_served(kind: Kind) -> str:
-    return f"{kind.plural} of {kind.api_version} are not served"
 
 
 async def _is_discovered(cluster: Cluster, kind: Kind) -> bool:
@@ -116,3 +104,8 @@ async def _is_discovered(cluster: Cluster, kind: Kind) -> bool:
         return False
     resources = (await cluster.read(kind, path=f"/apis/{kind.api_version}")).get("resources", ())
     return kind.plural in [found.get("name") for found in resources]
+
+
+async def _is_listed(cluster: Cluster, namespace: str | None, kind: Kind) -> bool:
+    await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
+    return True

@@ -17,6 +17,7 @@ from epd_operator.cluster.errors import (
     RefusedError,
 )
 from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, kind_named
+from epd_operator.cluster.observe import controller_of
 from epd_operator.plan.observation import ChildKey, Holder, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.status import says_the_same
@@ -190,10 +191,10 @@ async def _stranger(cluster: Cluster, *, child: dict[str, Any]) -> Holder | None
     if live is None:
         return None
     ours = child["metadata"]["ownerReferences"][0]
-    for owner in live["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            if owner["uid"] == ours["uid"]:
-                return None
-            namesake = owner["kind"] == ours["kind"] and owner["name"] == ours["name"]
-            return Holder(description=f"{owner['kind']} {owner['name']}", leaving=namesake)
-    return Holder(description="somebody else (it has no controller)")
+    owner = controller_of(live)
+    if owner is None:
+        return Holder(description="somebody else (it has no controller)")
+    if owner["uid"] == ours["uid"]:
+        return None
+    namesake = owner["kind"] == ours["kind"] and owner["name"] == ours["name"]
+    return Holder(description=f"{owner['kind']} {owner['name']}", leaving=namesake)

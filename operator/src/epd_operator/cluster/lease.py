@@ -130,5 +130,6 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int:
-    usable = isinstance(value, int) and not isinstance(value, bool)
-    return min(max(value, 0), LARGEST) if usable and isinstance(value, int) else 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return min(max(value, 0), LARGEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
@@ -48,12 +49,16 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
     )
 
 
-def controller_uid(child: dict[str, Any]) -> str | None:
+def controller_of(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The owner reference of the object's controller, or None. The API server takes no second one."""
+    references = found["metadata"].get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def controller_uid(child: Mapping[str, Any]) -> str | None:
     """The incarnation that controls the object, or None."""
-    for reference in child["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            return str(reference["uid"])
-    return None
+    controller = controller_of(child)
+    return None if controller is None else str(controller["uid"])
 
 
 def workload_of(pod: dict[str, Any]) -> str | None:
@@ -62,9 +67,9 @@ def workload_of(pod: dict[str, Any]) -> str | None:
     Labels alone are no proof: whoever may create pods may set them. A pod that names a ReplicaSet as its controller is
     one of its pods to Kubernetes too, or is removed by the garbage collector where no such ReplicaSet exists.
     """
+    controller = controller_of(pod)
+    if controller is None or (controller["apiVersion"], controller["kind"]) != ("apps/v1", "ReplicaSet"):
+        return None
+    workload, separator, revision = str(controller["name"]).rpartition("-")
     template = (pod["metadata"].get("labels") or {}).get("pod-template-hash")
-    for reference in pod["metadata"].get("ownerReferences") or ():
-        if reference.get("controller") and (reference["apiVersion"], reference["kind"]) == ("apps/v1", "ReplicaSet"):
-            workload, separator, revision = str(reference["name"]).rpartition("-")
-            return workload if separator and revision == template else None
-    return None
+    return workload if separator and revision == template else None

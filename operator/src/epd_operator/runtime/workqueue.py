@@ -133,7 +133,7 @@ class WorkQueue(Generic[K]):
     def overdue(self) -> float:
         """How long the longest waiting due key has waited, in seconds."""
         due, processing, now = self._due.copy(), self._processing.copy(), self._clock()
-        return max(0.0, *(now - time for key, time in due.items() if key not in processing), 0.0)
+        return max(0.0, max((now - time for key, time in due.items() if key not in processing), default=0.0))
 
     def longest_pass(self) -> float:
         """How long the pass that began first has been going on, in seconds; 0 while there is none."""
