@@ -9,7 +9,7 @@ TOPOLOGY ?= disaggregated
 LOCAL_PORT ?= 8000
 LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
-TYPED := operator/src worker_images/src e2e/src
+TYPED := operator/src operator/tools worker_images/src e2e/src
 
 .PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards scaling-report site check-generated audit lock venv clean
 
@@ -60,7 +60,7 @@ format: $(VENV)/.installed ## Put the code in form
 	$(BIN)/ruff format -q .
 
 crds: $(VENV)/.installed ## Regenerate crds/, the API reference and the chart's copies and README
-	$(BIN)/python -m epd_operator.api.compiler
+	$(BIN)/python -m crdgen
 	@cp crds/nvidia.com_dynamoworkermetadatas.yaml charts/epd-operator/files/crds/
 	@PYTHONPATH=tests:operator/src $(BIN)/python -m support.chart_readme
 

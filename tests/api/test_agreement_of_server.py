@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
+from crdgen import compile_crd
+from crdgen.crd import Names
 from hypothesis import HealthCheck, given, settings
 from pydantic import Field, ValidationError
 
-from epd_operator.api.compiler import compile_crd
-from epd_operator.api.compiler.crd import Names
 from epd_operator.api.markers import (
     Bool,
     Int,
@@ -24,7 +24,7 @@ from epd_operator.api.markers import (
 )
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.base import ApiModel
-from epd_operator.api.v1alpha1.resource import GROUP, MAX_NAME_LENGTH, PLURAL, VERSION
+from epd_operator.api.v1alpha1.epddeployment import GROUP, MAX_NAME_LENGTH, PLURAL, VERSION
 from support.apiserver import ApiServer
 from support.bad_objects import A, C, D, deployment, env, mount
 from support.from_schema import almost_accepted

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeployment
-from epd_operator.api.v1alpha1.resource import GROUP, PLURAL, VERSION
-from epd_operator.api.v1alpha1.scale import SCALE_PLURAL
+from epd_operator.api.v1alpha1.epddeployment import GROUP, PLURAL, VERSION
+from epd_operator.api.v1alpha1.epdstagescale import SCALE_PLURAL
 from support.apiserver import ApiServer
 from support.bad_objects import A, C, D, deployment
 from support.client import Answer

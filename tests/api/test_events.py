@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from epd_operator.cluster.kinds import DEPLOYMENT, EVENT, POD
-from epd_operator.plan.events import MAX_NOTE, Announcement, of_decision
-from epd_operator.plan.identity import Identity, StageName
-from epd_operator.plan.scaling.model import Decision, ScalingReason
-from epd_operator.runtime.announcer import RATE, Announcer, Outcome
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.object_metrics import ObjectMetrics
-from epd_operator.runtime.reconciler import Reconciler, utc_now
-from epd_operator.runtime.reports import Reports
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.kinds import DEPLOYMENT, EVENT, POD
+from epd_operator.plan.status.events import MAX_NOTE, StatusEvent, scaling_event
+from epd_operator.reconcile.reconciler import Reconciler, utc_now
+from epd_operator.scaling.model import Decision, ScalingReason
+from epd_operator.telemetry.deployment_metrics import DeploymentMetrics
+from epd_operator.telemetry.events import RATE, EventOutcome, EventRecorder
+from epd_operator.telemetry.reports import Reports
 from support.operated import PRIMARIES, World
 from support.specs import raw_spec
 
@@ -33,11 +33,11 @@ class Instance:
         self.outcomes: Counter[str] = Counter()
         self._told = asyncio.Event()
         self._world = world
-        self.announcer = Announcer(world.cluster, count=self._count, reporter="pod-1", clock=clock, now=utc_now)
-        reports = Reports(metrics=ObjectMetrics(), announcer=self.announcer)
+        self.announcer = EventRecorder(world.cluster, count=self._count, reporter="pod-1", clock=clock, now=utc_now)
+        reports = Reports(metrics=DeploymentMetrics(), announcer=self.announcer)
         self._reconciler = Reconciler(world.cluster, reports=reports)
 
-    def _count(self, _announcement: Announcement, outcome: Outcome) -> None:
+    def _count(self, _announcement: StatusEvent, outcome: EventOutcome) -> None:
         self.outcomes[outcome.value] += 1
         self._told.set()
 
@@ -77,11 +77,11 @@ def identity(world: World, uid: str = "u-1") -> Identity:
     return Identity(name="qwen", namespace=world.namespace, uid=uid)
 
 
-def scaled(message: str = "words") -> Announcement:
+def scaled(message: str = "words") -> StatusEvent:
     decision = Decision(
         stage=StageName.PD, current=1, desired=2, reason=ScalingReason.LOAD_ABOVE_TARGET, message=message
     )
-    return of_decision(decision)
+    return scaling_event(decision)
 
 
 async def ready(world: World) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from epd_operator.cluster.client import Cluster, connect
-from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.objects.identity import Key
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT
+from epd_operator.reconcile.reconciler import Reconciler
 from support.apiserver import ApiServer
 from support.specs import raw_spec
 

@@ -10,7 +10,7 @@ import pytest
 
 from epd_operator.cluster.errors import ClusterError, ConflictError
 from epd_operator.cluster.lease import LARGEST, ClusterLeases, Record
-from epd_operator.runtime.candidacy import Candidacy, Timing
+from epd_operator.election.rules import Candidate, Timing
 from support.operated import World
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
@@ -83,7 +83,7 @@ async def test_whatever_a_stranger_wrote_the_lease_is_taken_in_the_end_and_keeps
     world: World, spec: object
 ) -> None:
     put(world, spec, labels={"team": "a"})
-    store, one = leases(world), Candidacy(identity="me", timing=Timing())
+    store, one = leases(world), Candidate(identity="me", timing=Timing())
     one.saw(await store.read(), at=0.0)
     assert one.next_record(at=14.9, now=NOW) is None
     record = one.next_record(at=60.0, now=NOW)
@@ -101,7 +101,7 @@ async def test_whatever_a_stranger_wrote_the_lease_is_taken_in_the_end_and_keeps
 
 async def test_a_lease_that_is_given_up_is_free_at_once_for_the_next(world: World) -> None:
     store = leases(world)
-    one, other = Candidacy(identity="a", timing=Timing()), Candidacy(identity="b", timing=Timing())
+    one, other = Candidate(identity="a", timing=Timing()), Candidate(identity="b", timing=Timing())
     put(world, {"holderIdentity": "", "leaseDurationSeconds": 1})
     for candidate in (one, other):
         candidate.saw(await store.read(), at=0.0)

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
-from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT
-from epd_operator.plan.identity import Identity
-from epd_operator.plan.scaling.model import Decision
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.reconciler import Reconciler
-from epd_operator.runtime.scaler import Scaler
-from epd_operator.runtime.scaling_metrics import ScalingMetrics
-from epd_operator.scrape.sources import open_sources
+from epd_operator.autoscaler.loop import Autoscaler
+from epd_operator.loads.sources import open_sources
+from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT
+from epd_operator.reconcile.reconciler import Reconciler
+from epd_operator.scaling.model import Decision
+from epd_operator.telemetry.scaling_metrics import ScalingMetrics
 from support.apiserver import ApiServer
 from support.operated import new_world
 from support.specs import raw_spec
@@ -34,7 +33,7 @@ async def test_status_names_the_missing_setting_of_the_operator_and_the_stage_ke
         new_world(api_server, monkeypatch) as world,
         open_sources(prometheus_url="", clock=lambda: 0.0, wall_clock=lambda: 0.0) as sources,
     ):
-        scaler = Scaler(
+        scaler = Autoscaler(
             sources=sources,
             wake=lambda _: None,
             announce=_tell_nobody,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
-from epd_operator.plan.identity import Identity, StageName
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.plan.observation import Observation
-from epd_operator.plan.scaling.model import Decision, ScalingReason
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.reconcile.reconciler import Reconciler
+from epd_operator.scaling.model import Decision, ScalingReason
 from support.operated import World, moment
 from support.specs import raw_spec
 

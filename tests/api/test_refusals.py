@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epd_operator.api.v1alpha1.resource import GROUP, PLURAL, VERSION
+from epd_operator.api.v1alpha1.epddeployment import GROUP, PLURAL, VERSION
 from support.apiserver import ApiServer
 from support.bad_objects import BAD_OBJECTS, Bad, deployment
 

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import pytest
 
-from epd_operator.api.v1alpha1.conditions import Reason
-from epd_operator.cluster.kinds import EPD_DEPLOYMENT
+from epd_operator.objects.kinds import EPD_DEPLOYMENT
+from epd_operator.plan.status.reasons import Reason
 from support import life_stages as life
 from support.apiserver import ApiServer
 from support.gitops import Checker

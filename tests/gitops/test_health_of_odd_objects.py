@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epd_operator.api.v1alpha1.conditions import Reason
+from epd_operator.plan.status.reasons import Reason
 from support.gitops import Checker, health_checker
 
 ARGO_CD = {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"}

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT
-from epd_operator.plan.identity import Identity, StageName
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.replicas import is_internal
-from epd_operator.plan.scaling.model import Decision, ScalingReason
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.reconcile.reconciler import Reconciler
+from epd_operator.scaling.model import Decision, ScalingReason
 from support.apiserver import ApiServer
 from support.gitops import EXAMPLES, ROOT
 from support.kubectl import Kubectl

@@ -7,19 +7,18 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
-from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
+from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.cluster.client import Request
-from epd_operator.plan.events import Action, Announcement, EventType
-from epd_operator.plan.identity import StageName
-from epd_operator.plan.scaling.model import Decision, ScalingReason
-from epd_operator.runtime import announcer, health
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.metrics import Metrics
-from epd_operator.runtime.object_metrics import ObjectState
-from epd_operator.runtime.scaling_metrics import ScalingMetrics
-from epd_operator.runtime.workqueue import WorkQueue
-from epd_operator.scrape.metrics import ScrapeMetrics
-from epd_operator.scrape.outcome import Outcome
+from epd_operator.loads.fetch import PageOutcome
+from epd_operator.objects.identity import Key
+from epd_operator.plan.status.events import Action, EventType, StatusEvent
+from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.reconcile.queue import WorkQueue
+from epd_operator.scaling.model import Decision, ScalingReason
+from epd_operator.telemetry import events, health
+from epd_operator.telemetry.deployment_metrics import DeploymentState
+from epd_operator.telemetry.metrics import Metrics
+from epd_operator.telemetry.scaling_metrics import PageMetrics, ScalingMetrics
 
 GOOD = {
     ConditionType.READY: ("True", Reason.ALL_STAGES_READY),
@@ -49,7 +48,7 @@ class OperatorMetrics:
         self._objects = objects
         self._metrics = Metrics()
         self._scaling = ScalingMetrics(self._metrics.registry)
-        self._scraping = ScrapeMetrics(self._metrics.registry)
+        self._scraping = PageMetrics(self._metrics.registry)
         self._metrics.queue.watch(WorkQueue(clock=lambda: 0.0, random=lambda: 0.0))
         health.show(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
 
@@ -68,13 +67,13 @@ class OperatorMetrics:
         metrics.queue.observe_wait(0.01)
         for verb, kind, status in (("GET", "EPDDeployment", 200), ("APPLY", "Deployment", 200), ("GET", "Pod", 404)):
             metrics.api.observe(Request(verb=verb, kind=kind, status=status, seconds=0.004))
-        ready = Announcement(type=EventType.NORMAL, reason=Reason.ALL_STAGES_READY, action=Action.RECONCILE, note="x")
-        metrics.events.observe(ready, announcer.Outcome.WRITTEN)
+        ready = StatusEvent(type=EventType.NORMAL, reason=Reason.ALL_STAGES_READY, action=Action.RECONCILE, note="x")
+        metrics.events.observe(ready, events.Outcome.WRITTEN)
         for key, (topology, stages) in self._objects.items():
-            state = ObjectState(generation=3, model="tiny", status=good_status(topology, stages))
+            state = DeploymentState(generation=3, model="tiny", status=good_status(topology, stages))
             metrics.objects.show(key, state)
             for stage, number in stages.items():
-                self._scraping.observe_page(stage, Outcome.OK)
+                self._scraping.observe_page(stage, PageOutcome.OK)
                 if stage is not StageName.FRONTEND:
                     self._scaling.show(key, _decision(stage, replicas=number))
 

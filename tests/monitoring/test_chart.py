@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from epd_operator.plan.identity import COMPONENT_LABEL, DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, StageName
-from epd_operator.plan.process import TELEMETRY_PORT
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import COMPONENT_LABEL, DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
+from epd_operator.plan.pods.process import TELEMETRY_PORT
 from monitoring.charted import RefusedError, of_kind, render
 from monitoring.programs import promtool, write_crds
 from monitoring.prometheus import Prometheus

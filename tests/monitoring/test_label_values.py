@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
-from epd_operator.plan.scaling.model import ScalingReason
-from epd_operator.scrape.outcome import Outcome
+from epd_operator.loads.fetch import PageOutcome
+from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.scaling.model import ScalingReason
 from monitoring.charted import rules
 from monitoring.dashboards.__main__ import DASHBOARDS
 from monitoring.prometheus import Prometheus
@@ -20,7 +20,7 @@ KNOWN = {
     ("epd_deployment_condition", "reason"): set(Reason),
     ("epd_deployment_stage_replicas", "state"): {"desired", "ready", "updated"},
     ("epd_operator_scaling_decisions_total", "reason"): set(ScalingReason),
-    ("epd_operator_scraped_pages_total", "outcome"): set(Outcome),
+    ("epd_operator_scraped_pages_total", "outcome"): set(PageOutcome),
     # As runtime/workers.py counts a pass that raised.
     ("epd_operator_reconcile_duration_seconds_count", "outcome"): {"error"},
     ("epd_operator_api_requests_total", "status"): {"0", "403", "429", "5.."},

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from epd_operator.plan.identity import StageName
-from epd_operator.plan.process import HTTP_PORT, SYSTEM_PORT
-from epd_operator.runtime.keys import Key
-from epd_operator.scrape.fetch import open_session
-from epd_operator.scrape.latency import LatencyTotals
-from epd_operator.scrape.prometheus import PrometheusSource
-from epd_operator.scrape.readings import Readings
-from epd_operator.scrape.scraper import open_scraper
-from epd_operator.scrape.targets import Target
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.loads.fetch import open_session
+from epd_operator.loads.latency import LatencyTotals
+from epd_operator.loads.measurements import Measurements
+from epd_operator.loads.pod_pages import open_pod_page_reader
+from epd_operator.loads.prometheus_query import PrometheusSource
+from epd_operator.loads.targets import Target
+from epd_operator.objects.identity import Key
+from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT
 from monitoring.prometheus import Prometheus
 from monitoring.world import ENCODERS_PER_GROUP, OBJECTS, Fleet
 
@@ -39,7 +39,7 @@ def targets_of(fleet: Fleet, key: Key) -> list[Target]:
     ]
 
 
-def without_times(readings: Readings) -> Any:
+def without_times(readings: Measurements) -> Any:
     """Readings without the moments at which they were made."""
     loads = {pod: replace(load, measured_at=None) for pod, load in readings.loads.items()}
     latencies: dict[str, LatencyTotals] = {
@@ -48,7 +48,7 @@ def without_times(readings: Readings) -> Any:
     return loads, latencies, dict(readings.stages)
 
 
-async def from_prometheus(prometheus: Prometheus, targets: list[Target], *, namespace: str) -> Readings:
+async def from_prometheus(prometheus: Prometheus, targets: list[Target], *, namespace: str) -> Measurements:
     async with open_session(connections=2) as session:
         source = PrometheusSource(session, url=prometheus.url, clock=time.monotonic, wall_clock=time.time)
         return await source.scrape(targets, namespace=namespace)
@@ -57,7 +57,7 @@ async def from_prometheus(prometheus: Prometheus, targets: list[Target], *, name
 @each_object
 async def test_readings_are_those_of_the_pods_pages(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
     targets = targets_of(fleet, key)
-    async with open_scraper(clock=time.monotonic) as scraper:
+    async with open_pod_page_reader(clock=time.monotonic) as scraper:
         expected = await scraper.scrape(targets)
     assert all(load.requests is not None for load in expected.loads.values())
     assert any(load.requests for load in expected.loads.values())

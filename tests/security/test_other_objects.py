@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.kinds import DEPLOYMENT, POD, SERVICE
 from epd_operator.cluster.observe import observe, read_primary
-from epd_operator.handlers import key_of_child
+from epd_operator.objects.kinds import DEPLOYMENT, POD, SERVICE
+from epd_operator.watch.kopf_watch import key_of_child
 from support.operated import World
 from support.specs import raw_spec
 

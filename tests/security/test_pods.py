@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.plan.identity import Identity
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.stages.topology import plan_stages
 from support.apiserver import ApiServer
 from support.helm import Helm, binary

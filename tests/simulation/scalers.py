@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Metric, MetricType, Scaling, ServiceLevel
-from epd_operator.plan.identity import StageName
-from epd_operator.plan.scaling.decision import decide_all
-from epd_operator.plan.scaling.latency import Latency
-from epd_operator.plan.scaling.model import Decision, PodLoad, StageObservation
-from epd_operator.plan.scaling.state import StageState
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.scaling.decision import decide_all
+from epd_operator.scaling.latency import Latency
+from epd_operator.scaling.model import Decision, PodLoad, StageObservation
+from epd_operator.scaling.state import StageMemory
 from simulation.cluster import Pod, Stage, StageModel
 from simulation.engine import INTERVAL, Finished
 from simulation.hpa import Hpa, HpaPod
@@ -45,7 +45,7 @@ class OperatorScaler:
         self.decisions: list[Decision] = []
         self._scaling = scaling or Scaling(interval_seconds=int(INTERVAL))
         self._level = level
-        self._states: dict[StageName, StageState] = {}
+        self._states: dict[StageName, StageMemory] = {}
         self._settings: dict[StageName, Autoscaling | None] = {
             StageName(name): Autoscaling(
                 max_replicas=m.maximum, metrics=[Metric(type=MetricType.REQUESTS, target_per_replica=m.target)]

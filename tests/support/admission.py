@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from epd_operator.api.v1alpha1.resource import GROUP, PLURAL, VERSION
+from epd_operator.api.v1alpha1.epddeployment import GROUP, PLURAL, VERSION
 from support.apiserver import ApiServer
 from support.bad_objects import deployment
 from support.client import APPLY, Answer, Client

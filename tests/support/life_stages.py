@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
-from epd_operator.plan.pods import is_ready
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
+from epd_operator.objects.pods import is_ready
 from support.operated import PRIMARIES, World, moment
 from support.specs import raw_spec
 
@@ -234,7 +234,7 @@ async def spec_invalid(world: World) -> None:
         raise ValueError("spec.worker: this version does not know it")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("epd_operator.runtime.reconciler.make_plan", refuse)
+        patched.setattr("epd_operator.reconcile.reconciler.make_plan", refuse)
         await until(world, "SpecInvalid")
 
 

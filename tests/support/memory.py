@@ -10,7 +10,7 @@ from typing import Any
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
-from epd_operator.cluster.kinds import EPD_DEPLOYMENT, Kind
+from epd_operator.objects.kinds import EPD_DEPLOYMENT, Kind
 
 
 class MemoryCluster(Cluster):

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from epd_operator.cluster.client import Cluster, Request, connect
-from epd_operator.cluster.kinds import DEPLOYMENT, EPD_DEPLOYMENT, Kind
-from epd_operator.runtime.keys import Key
-from epd_operator.runtime.reconciler import Reconciler
+from epd_operator.objects.identity import Key
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, Kind
+from epd_operator.reconcile.reconciler import Reconciler
 from support.apiserver import ApiServer
 
 PRIMARIES = "/apis/epd.dev/v1alpha1/namespaces/{}/epddeployments"

@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 import jsonschema
+from crdgen import compile_schema
+from crdgen.structural import children
 from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
 
-from epd_operator.api.compiler import compile_schema
-from epd_operator.api.compiler.structural import children
 from epd_operator.api.v1alpha1 import EPDDeployment
 
 Schema = dict[str, Any]

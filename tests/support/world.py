@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from epd_operator.plan.identity import Identity
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.planner import Plan
 

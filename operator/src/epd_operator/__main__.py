@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from epd_operator import __version__
-from epd_operator.assembly import LEASE_NAME, Options, run
 from epd_operator.cluster.client import own_namespace
-from epd_operator.plan.settings import WORKER_ROLE
+from epd_operator.plan.planner import WORKER_ROLE
+from epd_operator.run import LEASE_NAME, Options, run
 
 
 def server_url(text: str) -> str:

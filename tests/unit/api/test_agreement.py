@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from crdgen.generate import TYPE_NAME
+from crdgen.structural import children
 from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel, ValidationError
 
-from epd_operator.api.compiler.generate import TYPE_NAME
-from epd_operator.api.compiler.structural import children
 from epd_operator.api.v1alpha1 import EPDDeployment, EPDDeploymentSpec
 from epd_operator.api.v1alpha1.base import ApiModel
 from support.bad_objects import BAD_OBJECTS, Bad

@@ -12,8 +12,8 @@ from multidict import CIMultiDict
 
 from epd_operator.cluster.client import Cluster, own_namespace
 from epd_operator.cluster.errors import ClusterError, FaultError, FencedError, RefusedError, UnavailableError
-from epd_operator.cluster.kinds import DEPLOYMENT, POD
 from epd_operator.cluster.warnings import MAX_HEADERS, MAX_KNOWN, Warnings
+from epd_operator.objects.kinds import DEPLOYMENT, POD
 
 
 class Answers:

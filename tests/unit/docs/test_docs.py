@@ -13,13 +13,12 @@ import pytest
 import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeployment
-from epd_operator.api.v1alpha1.conditions import ConditionType, Reason
-from epd_operator.plan.identity import Identity
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.stages.topology import plan_stages
-from epd_operator.runtime.health import Health, show
-from epd_operator.runtime.metrics import Metrics
-from epd_operator.runtime.scaling_metrics import ScalingMetrics
-from epd_operator.scrape.metrics import ScrapeMetrics
+from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.telemetry.health import Health, export_health
+from epd_operator.telemetry.metrics import Metrics
+from epd_operator.telemetry.scaling_metrics import PageMetrics, ScalingMetrics
 from support.specs import spec as parsed_spec
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -234,8 +233,8 @@ def test_the_metrics_table_is_what_the_operator_exports() -> None:
     documented = {name.partition("{")[0] for name in table_names("Metrics of the operator")}
     metrics = Metrics()
     ScalingMetrics(metrics.registry)
-    ScrapeMetrics(metrics.registry)
-    show(Health(clock=lambda: 0.0), leads=lambda: True, registry=metrics.registry)
+    PageMetrics(metrics.registry)
+    export_health(Health(clock=lambda: 0.0), leads=lambda: True, registry=metrics.registry)
     exported = {family.name for family in metrics.registry.collect() if family.name != "epd_operator_build"}
     assert {name.removesuffix("_total") for name in documented} == exported
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from epd_operator.api.v1alpha1.conditions import Reason
-from epd_operator.plan.events import POD_PROBLEMS, Action, EventReason
-from epd_operator.plan.scaling.model import ScalingReason
+from epd_operator.plan.status.events import POD_PROBLEMS, Action, EventReason
+from epd_operator.plan.status.reasons import Reason
+from epd_operator.scaling.model import ScalingReason
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ROW = re.compile(r"^\| (.+?) \| (Normal|Warning) \| .+ \| (\w+) \|$", re.MULTILINE)

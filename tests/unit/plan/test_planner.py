@@ -10,11 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.resource import MAX_NAME_LENGTH
-from epd_operator.plan.identity import Identity, StageName
+from epd_operator.api.v1alpha1.epddeployment import MAX_NAME_LENGTH
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.observation import ChildKey
 from epd_operator.plan.planner import make_plan
-from epd_operator.plan.status import status_of
+from epd_operator.plan.status.builder import status_of
 from support.specs import TOPOLOGIES, names, namespaces, raw_spec, spec, specs
 from support.world import NOW, World
 

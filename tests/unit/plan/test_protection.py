@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from epd_operator.plan.identity import Identity
+from epd_operator.loads.targets import targets_of
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.planner import Plan, make_plan
-from epd_operator.scrape.targets import targets_of
 from support.network import Peer, may_connect
 from support.specs import TOPOLOGIES, spec
 from support.world import World

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.plan.identity import Identity, StageName
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.planner import Plan, make_plan
-from epd_operator.plan.scaling.model import Decision, ScalingReason
-from epd_operator.plan.status import status_of
+from epd_operator.plan.status.builder import status_of
+from epd_operator.scaling.model import Decision, ScalingReason
 from support.specs import spec
 from support.world import NOW, World
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.plan.identity import Identity
+from epd_operator.objects.identity import Identity
 from epd_operator.plan.stages.topology import plan_stages
 from support.specs import TOPOLOGIES, spec
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epd_operator.api.v1alpha1.deployment import Drain
+from epd_operator.api.v1alpha1.epddeployment import Drain
 from epd_worker import hook
 from epd_worker.spec import Role, SpecError, parse_group
 

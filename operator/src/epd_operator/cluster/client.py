@@ -16,9 +16,8 @@ from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
 from epd_operator.cluster.errors import FencedError, NotFoundError, UnavailableError, error_for
-from epd_operator.cluster.kinds import Kind
-from epd_operator.cluster.ownership import with_whole_spec
 from epd_operator.cluster.warnings import Warnings
+from epd_operator.objects.kinds import Kind
 
 PAGE_SIZE = 500
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -161,17 +160,6 @@ class Cluster:
     async def patch(self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Change the fields of the body and no others, by a merge patch."""
         return await self._call("PATCH", kind, path=kind.path(namespace=namespace, name=name), body=body)
-
-    async def own_whole_spec(self, kind: Kind, *, namespace: str, name: str, field_manager: str) -> bool:
-        """Make the field manager the owner of all that anybody set in the spec; false if it was that already."""
-        live = await self.get(kind, namespace=namespace, name=name)
-        metadata = (live or {}).get("metadata", {})
-        fields = with_whole_spec(metadata.get("managedFields", ()), manager=field_manager)
-        if fields is None:
-            return False
-        body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": fields}}
-        await self.patch(kind, namespace=namespace, name=name, body=body)
-        return True
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
         """Delete this incarnation of the object; its dependents follow in the background. Absent is fine."""

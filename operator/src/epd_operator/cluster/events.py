@@ -6,16 +6,16 @@ from datetime import datetime
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, FencedError, NotFoundError, RefusedError
-from epd_operator.cluster.kinds import EPD_DEPLOYMENT, EVENT
-from epd_operator.plan.events import Announcement
-from epd_operator.plan.identity import Identity
+from epd_operator.objects.identity import Identity
+from epd_operator.objects.kinds import EPD_DEPLOYMENT, EVENT
+from epd_operator.plan.status.events import StatusEvent
 
 CONTROLLER = "epd.dev/epd-operator"
 MAX_REPORTER = 128
 
 
 async def write_event(
-    cluster: Cluster, *, identity: Identity, announcement: Announcement, reporter: str, now: datetime
+    cluster: Cluster, *, identity: Identity, announcement: StatusEvent, reporter: str, now: datetime
 ) -> str:
     """Write an Event.
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import UnavailableError
-from epd_operator.cluster.kinds import Kind
+from epd_operator.objects.kinds import Kind
 
 LEASE = Kind(kind="Lease", api_version="coordination.k8s.io/v1", plural="leases")
 LARGEST = 2**31 - 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import RefusedError
-from epd_operator.cluster.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, INDEPENDENT_KINDS, POD, Kind
-from epd_operator.plan.identity import DEPLOYMENT_LABEL, Identity
+from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity, controller_uid
+from epd_operator.objects.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, INDEPENDENT_KINDS, POD, Kind
 from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.workloads.deployment import workload_of
 
 
 async def read_primary(cluster: Cluster, *, namespace: str, name: str) -> dict[str, Any] | None:
@@ -47,29 +47,3 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
         pods=tuple(pod for pod in pods if workload_of(pod) in workloads),
         unreadable=unreadable,
     )
-
-
-def controller_of(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The owner reference of the object's controller, or None. The API server takes no second one."""
-    references = found["metadata"].get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), None)
-
-
-def controller_uid(child: Mapping[str, Any]) -> str | None:
-    """The incarnation that controls the object, or None."""
-    controller = controller_of(child)
-    return None if controller is None else str(controller["uid"])
-
-
-def workload_of(pod: dict[str, Any]) -> str | None:
-    """Name of the Deployment that the pod belongs to, or None.
-
-    Labels alone are no proof: whoever may create pods may set them. A pod that names a ReplicaSet as its controller is
-    one of its pods to Kubernetes too, or is removed by the garbage collector where no such ReplicaSet exists.
-    """
-    controller = controller_of(pod)
-    if controller is None or (controller["apiVersion"], controller["kind"]) != ("apps/v1", "ReplicaSet"):
-        return None
-    workload, separator, revision = str(controller["name"]).rpartition("-")
-    template = (pod["metadata"].get("labels") or {}).get("pod-template-hash")
-    return workload if separator and revision == template else None

@@ -7,7 +7,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from epd_operator.plan.pods import words
+from epd_operator.objects.text import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class Warnings:
             found = _HEADER.match(header)
             if found is None:
                 continue
-            text = words(re.sub(r"\\(.)", r"\1", found[1]))
+            text = one_line(re.sub(r"\\(.)", r"\1", found[1]))
             if text not in self._known:
                 logger.warning("the API server warns at %s: %s", request, text)
             self._known[text] = None

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from epd_operator.plan.identity import COMPONENT_LABEL, Identity, StageName
-from epd_operator.plan.scaling.model import Decision
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import COMPONENT_LABEL, Identity
+from epd_operator.scaling.model import Decision
 
 KubernetesObject = Mapping[str, Any]
 
@@ -26,7 +27,7 @@ class ChildKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class ForeignOwner:
     """Who has the name that a child should get.
 
     Attributes:
@@ -60,7 +61,7 @@ class Observation:
     status: KubernetesObject = field(default_factory=dict)
     children: Mapping[ChildKey, KubernetesObject] = field(default_factory=dict)
     pods: tuple[KubernetesObject, ...] = ()
-    taken: Mapping[ChildKey, Holder] = field(default_factory=dict)
+    taken: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     decisions: Mapping[StageName, Decision] = field(default_factory=dict)

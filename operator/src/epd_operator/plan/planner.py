@@ -1,4 +1,4 @@
-"""The planner: from a spec and what was observed to children, deletions and status."""
+"""What the installation decides for all objects alike."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from epd_operator.api.v1alpha1.autoscaling import AutoscalingMode
-from epd_operator.api.v1alpha1.deployment import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.protection import Management
-from epd_operator.plan.children.discovery import role_binding, service_account
-from epd_operator.plan.children.disruption import disruption_budget
-from epd_operator.plan.children.endpoint import service
-from epd_operator.plan.children.network import network_policies
-from epd_operator.plan.children.scale import scale_status, seed, stage_scale
-from epd_operator.plan.children.workload import deployment
-from epd_operator.plan.difference import is_other_for_good, matches, with_plan_hash
-from epd_operator.plan.identity import Identity, StageName
+from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec, Management
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import Identity
+from epd_operator.plan.children.disruption_budget import disruption_budget
+from epd_operator.plan.children.network import network_policies, service
+from epd_operator.plan.children.rbac import role_binding, service_account
+from epd_operator.plan.children.stage_scale import scale_status, seed, stage_scale
+from epd_operator.plan.drift import matches, must_recreate, with_plan_hash
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
-from epd_operator.plan.order import startable
 from epd_operator.plan.replicas import mode_of, replicas_of, settings_of
-from epd_operator.plan.settings import Settings
-from epd_operator.plan.stages.model import StagePlan
+from epd_operator.plan.rollout.deletion_cost import deletion_costs
+from epd_operator.plan.rollout.start_order import startable
+from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.stages.topology import plan_stages
-from epd_operator.plan.victims import deletion_costs
+from epd_operator.plan.workloads.deployment import deployment
+
+WORKER_ROLE = "epd-worker-discovery"
+"""Comes with the chart. Bound by name, so that the operator needs no right of its own on what the role grants."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of the planner.
+
+    Attributes:
+        worker_role: ClusterRole that is bound for the pods.
+    """
+
+    worker_role: str = WORKER_ROLE
+
 
 DEFAULTS = Settings()
 
@@ -136,4 +149,4 @@ def _is_current(child: dict[str, Any], live: Any) -> bool:
 def _is_in_the_way(child: dict[str, Any], live: Any) -> bool:
     """Whether the live child differs in what nobody can change, and is not leaving yet."""
     found: KubernetesObject | None = live.get(ChildKey.of(child))
-    return found is not None and is_other_for_good(child, found) and "deletionTimestamp" not in found["metadata"]
+    return found is not None and must_recreate(child, found) and "deletionTimestamp" not in found["metadata"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode
-from epd_operator.api.v1alpha1.scale import SCALE_KIND
+from epd_operator.api.v1alpha1.epdstagescale import SCALE_KIND
 from epd_operator.api.v1alpha1.stages import GpuStage, Stage, TensorParallelStage
-from epd_operator.plan.identity import StageName
+from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.plan.observation import ChildKey, Observation
 
 

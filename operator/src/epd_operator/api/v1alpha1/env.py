@@ -8,6 +8,7 @@ from pydantic import Field
 
 from epd_operator.api.markers import ListMap, Rule
 from epd_operator.api.v1alpha1.base import ApiModel, KeySelector
+from epd_operator.backends.registry import ALLOWED_VARIABLES, OWNED_VARIABLE_PREFIXES, OWNED_VARIABLES
 
 POD_FIELDS = (
     "metadata.name",
@@ -53,20 +54,6 @@ class EnvVarSource(ApiModel):
     )
 
 
-OWNED_ENV_PREFIXES = ("DYN_", "POD_", "EPD_", "VLLM_NIXL_SIDE_CHANNEL_", "CUDA_MPS_")
-OWNED_ENV_NAMES = ("CONTAINER_NAME", "VLLM_HOST_IP", "UCX_TLS", "UCX_NET_DEVICES")
-ALLOWED_DYN_ENV = (
-    "DYN_LOG",
-    "DYN_LOGGING_JSONL",
-    "DYN_SPLIT_ENCODE",
-    "DYN_MM_IMAGE_CACHE_SIZE",
-    "DYN_MM_ALLOW_INTERNAL",
-    "DYN_MM_LOCAL_PATH",
-    "DYN_TCP_MAX_MESSAGE_SIZE",
-    "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
-)
-
-
 class EnvVar(ApiModel):
     """An environment variable of a container."""
 
@@ -82,8 +69,8 @@ class EnvVar(ApiModel):
             message="set value or valueFrom, not both",
         ),
         Rule(
-            expression=f"self.name in {list(ALLOWED_DYN_ENV)} || !(self.name in {list(OWNED_ENV_NAMES)} "
-            f"|| {list(OWNED_ENV_PREFIXES)}.exists(p, self.name.startsWith(p)))",
+            expression=f"self.name in {list(ALLOWED_VARIABLES)} || !(self.name in {list(OWNED_VARIABLES)} "
+            f"|| {list(OWNED_VARIABLE_PREFIXES)}.exists(p, self.name.startsWith(p)))",
             message="this variable is set by the operator (discovery, transfer and identity of the pod): "
             "remove it and use the fields of spec, such as transfer.ucx",
             field_path=".name",

@@ -9,7 +9,10 @@ from pydantic import Field
 
 from epd_operator.api.markers import Rule
 from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, ExtendedResource, LabelValue, Memory, qualified_keys
-from epd_operator.api.v1alpha1.common import Toleration
+from epd_operator.api.v1alpha1.pod_template import Toleration
+
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+ARCHITECTURE_LABEL = "kubernetes.io/arch"
 
 
 class Architecture(StrEnum):
@@ -61,6 +64,6 @@ class Pool(ApiModel):
 
     rules = (
         qualified_keys("nodeSelector"),
-        _same_as_label("product", label="nvidia.com/gpu.product"),
-        _same_as_label("architecture", label="kubernetes.io/arch"),
+        _same_as_label("product", label=PRODUCT_LABEL),
+        _same_as_label("architecture", label=ARCHITECTURE_LABEL),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from epd_operator.api.markers import Rule
-from epd_operator.api.v1alpha1.topology import GPU_STAGES
+from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName
 
-STAGES = ("frontend", *(stage for stages in GPU_STAGES.values() for stage in stages))
+STAGES = tuple(StageName)
 
 LOCAL_TRANSPORTS = (
     "self",
@@ -115,7 +115,7 @@ _GPU_MEMORY_RULE = Rule(
 
 SPEC_RULES: tuple[Rule, ...] = (
     *_stage_rules(),
-    *(_pool_rule(stage) for stage in STAGES if stage != "frontend"),
+    *(_pool_rule(stage) for stage in STAGES if stage is not StageName.FRONTEND),
     *_mount_rules("podTemplate", volumes=("podTemplate",)),
     *(
         rule

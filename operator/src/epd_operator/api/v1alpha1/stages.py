@@ -10,41 +10,9 @@ from pydantic import Field
 from epd_operator.api.markers import Int, Quantity, Rule
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling
 from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory, qualified_keys
-from epd_operator.api.v1alpha1.common import PodTemplate, ResourceRequirements
 from epd_operator.api.v1alpha1.env import EnvList
-
-OWNED_ARGUMENTS = (
-    "--model",
-    "--model-path",
-    "--model-name",
-    "--served-model-name",
-    "--enable-multimodal",
-    "--disaggregation-mode",
-    "--route-to-encoder",
-    "--enable-mm-embeds",
-    "--frontend-decoding",
-    "--embedding-transfer-mode",
-    "--multimodal-embedding-cache-capacity-gb",
-    "--tensor-parallel-size",
-    "-tp",
-    "--pipeline-parallel-size",
-    "-pp",
-    "--data-parallel-size",
-    "-dp",
-    "--headless",
-    "--gpu-memory-utilization",
-    "--router-mode",
-    "--http-host",
-    "--http-port",
-    "--namespace",
-    "--namespace-prefix",
-    "--endpoint",
-    "--discovery-backend",
-    "--request-plane",
-    "--response-plane",
-    "--event-plane",
-)
-"""Flags that follow from other fields, or that decide who talks to whom."""
+from epd_operator.api.v1alpha1.pod_template import PodTemplate, ResourceRequirements
+from epd_operator.backends.registry import OWNED_FLAGS
 
 Arguments = Annotated[list[Argument], Field(max_length=64)]
 
@@ -53,7 +21,7 @@ def no_owned_arguments(field: str) -> Rule:
     """The rule that keeps flags of the operator out of a list of arguments."""
     return Rule(
         expression=f"!has(self.{field}) || self.{field}.all(a, "
-        f"!(a.split('=')[0].replace('_', '-') in {list(OWNED_ARGUMENTS)}))",
+        f"!(a.split('=')[0].replace('_', '-') in {list(OWNED_FLAGS)}))",
         message="this flag is set by the operator from other fields of spec (model, topology, frontend, transfer, "
         "embeddingCache, gpusPerReplica): remove it from the arguments",
         field_path=f".{field}",
@@ -200,10 +168,16 @@ class GpuSharing(ApiModel):
     )
 
 
+MAX_GROUP_ENCODERS = 8
+"""Encoder processes in a co-located group, at most."""
+
+
 class GroupEncoder(ApiModel):
     """The encoder processes of a group."""
 
-    count: Annotated[Int, Field(ge=1, le=8)] = Field(default=2, description="Encoder processes in each group.")
+    count: Annotated[Int, Field(ge=1, le=MAX_GROUP_ENCODERS)] = Field(
+        default=2, description="Encoder processes in each group."
+    )
     memory: Memory = Field(
         default="4Gi",
         description="GPU memory that each encoder may reserve beside its weights "

@@ -1,13 +1,39 @@
-"""The NetworkPolicies: who may connect to the pods. What the pods connect to is not limited."""
+"""The Service in front of the frontend pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from epd_operator.plan.identity import DEPLOYMENT_LABEL, Identity, StageName
-from epd_operator.plan.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_PORT
-from epd_operator.plan.stages.model import StagePlan
+from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity
+from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_PORT
+from epd_operator.plan.stages.stage_plan import StagePlan
+
+
+def service(spec: EPDDeploymentSpec, *, identity: Identity) -> dict[str, Any]:
+    """One stable address for clients, whatever the topology."""
+    metadata = identity.metadata(identity.service_name, StageName.FRONTEND)
+    if spec.frontend.service.annotations:
+        metadata["annotations"] = dict(spec.frontend.service.annotations)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {
+            "type": spec.frontend.service.type,
+            "selector": identity.selector(StageName.FRONTEND),
+            "ports": [
+                {"name": "http", "port": spec.frontend.service.port, "targetPort": "http", "protocol": "TCP"},
+            ],
+        },
+    }
+
+
+def url(spec: EPDDeploymentSpec, *, identity: Identity) -> str:
+    """Where clients inside the cluster find the OpenAI-compatible API."""
+    return f"http://{identity.service_name}.{identity.namespace}.svc:{spec.frontend.service.port}"
 
 
 def network_policies(*, identity: Identity, stages: Iterable[StagePlan]) -> list[dict[str, Any]]:

@@ -1,0 +1,84 @@
+"""A stage as a scaling decision needs it, from live objects and measured loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.pods import is_ready
+from epd_operator.plan.observation import KubernetesObject, Observation
+from epd_operator.plan.replicas import gpus_of, settings_of
+from epd_operator.scaling.model import PodLoad, StageObservation
+
+
+def stage_observations(
+    spec: EPDDeploymentSpec,
+    *,
+    observation: Observation,
+    loads: Mapping[str, PodLoad],
+    at: float,
+    now: datetime,
+    obstacle: str | None = None,
+) -> list[StageObservation]:
+    """All stages that exist, at this moment.
+
+    Args:
+        spec: the spec.
+        observation: live objects, of the last pass.
+        loads: measured loads by pod; a pod that is missing here has not been measured yet.
+        at: the moment, on the clock of the measurements.
+        now: the same moment as a date, to compare with the objects' times.
+        obstacle: why metrics cannot be read at all.
+    """
+    found = []
+    for stage in StageName:
+        settings = settings_of(spec, stage)
+        live = observation.deployment_of(stage)
+        if settings is not None and live is not None:
+            seen = _observe(stage, live=live, pods=observation.pods_of(stage), loads=loads, at=at, now=now)
+            found.append(replace(seen, gpus_per_replica=gpus_of(settings), obstacle=obstacle))
+    return found
+
+
+def _observe(
+    stage: StageName,
+    *,
+    live: KubernetesObject,
+    pods: list[KubernetesObject],
+    loads: Mapping[str, PodLoad],
+    at: float,
+    now: datetime,
+) -> StageObservation:
+    staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    status = live.get("status") or {}
+    replicas = int(live.get("spec", {}).get("replicas") or 0)
+    waits = [seconds for pod in staying if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
+    return StageObservation(
+        stage=stage,
+        at=at,
+        replicas=replicas,
+        pods=tuple(_with_readiness(pod, loads) for pod in staying),
+        unschedulable_seconds=max(waits, default=None),
+        rolling_out=int(status.get("replicas") or 0) > int(status.get("updatedReplicas") or 0)
+        or int(status.get("observedGeneration") or 0) < int(live.get("metadata", {}).get("generation") or 0),
+        draining=len(pods) - len(staying),
+    )
+
+
+def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodLoad:
+    """The load of a pod with its present state, which the measurement may have missed."""
+    name = str(pod["metadata"]["name"])
+    load = loads.get(name) or PodLoad(name=name, ready=False)
+    return replace(load, ready=is_ready(pod), scheduled=bool((pod.get("spec") or {}).get("nodeName")))
+
+
+def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | None:
+    """How long the scheduler has found no node for the pod; None where it has one."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            since = condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
+            return max(0.0, (now - datetime.fromisoformat(str(since))).total_seconds()) if since else 0.0
+    return None

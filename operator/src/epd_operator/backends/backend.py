@@ -1,0 +1,89 @@
+"""What a backend is: the description of one inference engine below Dynamo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from epd_operator.backends.dynamo import Role
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings:
+    """Settings of one engine process.
+
+    Attributes:
+        role: worker, encoder or PD.
+        model: Hugging Face name, or path of a folder in the pod.
+        served_name: name that clients use.
+        frontend_decoding: frontends decode images and send pixels.
+        gpus: GPUs that the engine spans.
+        embedding_cache_gib: memory for embeddings of images seen before, in GiB; None means no cache.
+        gpu_memory_percent: share of each GPU's memory for weights and KV cache; None leaves the engine's default.
+        args: further arguments of the user, in order.
+    """
+
+    role: Role
+    model: str
+    served_name: str
+    frontend_decoding: bool = False
+    gpus: int = 1
+    embedding_cache_gib: int | None = None
+    gpu_memory_percent: int | None = None
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineMetrics:
+    """Names of the metrics that an engine exports.
+
+    Attributes:
+        running: gauge of requests that the engine works on.
+        waiting: gauge of requests in the engine's queue.
+        kv_cache_usage: gauge of the used share of the KV cache, 0 to 1.
+        queue_seconds: histogram of the time of a request in the engine's queue.
+        prefill_seconds: histogram of the time from there to the first token.
+        decode_seconds: histogram of the time from the first token to the last.
+    """
+
+    running: str
+    waiting: str
+    kv_cache_usage: str
+    queue_seconds: str
+    prefill_seconds: str
+    decode_seconds: str
+
+    @property
+    def gauges(self) -> tuple[str, ...]:
+        """Names of the gauges."""
+        return (self.running, self.waiting, self.kv_cache_usage)
+
+    @property
+    def histograms(self) -> tuple[str, ...]:
+        """Names of the histograms, without ``_sum`` and ``_count``."""
+        return (self.queue_seconds, self.prefill_seconds, self.decode_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """One engine.
+
+    Attributes:
+        command: the command line of an engine process.
+        pod_environment: variables that all processes of a pod share.
+        process_environment: variables of one process, from the API's transfer mode and its NIXL handshake port.
+        encoder_memory_environment: variables that limit what an encoder reserves on the GPU, from a number of bytes.
+        metrics: names of its metrics.
+        owned_flags: arguments that the operator sets from fields of spec.
+        owned_variable_prefixes: beginnings of the names of variables that the operator sets.
+        owned_variables: names of further variables that the operator sets.
+    """
+
+    command: Callable[[EngineSettings], list[str]]
+    pod_environment: Mapping[str, str]
+    process_environment: Callable[[str, int], dict[str, str]]
+    encoder_memory_environment: Callable[[int], dict[str, str]]
+    metrics: EngineMetrics
+    owned_flags: tuple[str, ...]
+    owned_variable_prefixes: tuple[str, ...]
+    owned_variables: tuple[str, ...]

@@ -1,0 +1,119 @@
+"""Dynamo 1.6: frontends, discovery through Kubernetes, communication between processes, and metrics.
+
+Flags are those of ``python -m dynamo.frontend --help``; names of metrics were seen on real metrics pages.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a Dynamo process does."""
+
+    FRONTEND = "frontend"
+    WORKER = "worker"
+    ENCODER = "encoder"
+    PD = "pd"
+
+
+ROUTER_MODES = {
+    "RoundRobin": "round-robin",
+    "Random": "random",
+    "PowerOfTwo": "power-of-two",
+    "LeastLoaded": "least-loaded",
+    "KV": "kv",
+}
+"""Dynamo's router modes, by their names in the API (``frontend.routing``)."""
+
+FRONTEND_FLAGS = ("--router-mode", "--http-host", "--http-port")
+RUNTIME_FLAGS = (
+    "--namespace",
+    "--namespace-prefix",
+    "--endpoint",
+    "--discovery-backend",
+    "--request-plane",
+    "--response-plane",
+    "--event-plane",
+)
+"""Flags of all Dynamo processes that decide which processes communicate with each other."""
+
+OWNED_VARIABLE_PREFIXES = ("DYN_", "POD_", "EPD_")
+OWNED_VARIABLES = ("CONTAINER_NAME",)
+ALLOWED_VARIABLES = (
+    "DYN_LOG",
+    "DYN_LOGGING_JSONL",
+    "DYN_SPLIT_ENCODE",
+    "DYN_MM_IMAGE_CACHE_SIZE",
+    "DYN_MM_ALLOW_INTERNAL",
+    "DYN_MM_LOCAL_PATH",
+    "DYN_TCP_MAX_MESSAGE_SIZE",
+    "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
+)
+"""Variables with an owned prefix that users may set nevertheless."""
+
+DISCOVERY_LABELS = {
+    "nvidia.com/dynamo-discovery-backend": "kubernetes",
+    "nvidia.com/dynamo-discovery-enabled": "true",
+}
+"""Dynamo's container-mode discovery watches pods with both labels."""
+
+POD_FIELDS = {
+    "POD_NAME": "metadata.name",
+    "POD_NAMESPACE": "metadata.namespace",
+    "POD_UID": "metadata.uid",
+    "POD_IP": "status.podIP",
+}
+"""Variables from fields of the pod, by which a process describes itself in discovery."""
+
+ACTIVE_REQUESTS = "dynamo_frontend_active_requests"
+SERVED_REQUESTS = "dynamo_frontend_requests_total"
+DISCONNECTED_CLIENTS = "dynamo_frontend_disconnected_clients"
+"""Every frontend exports it from its start, so it tells a frontend's page from another one."""
+TIME_TO_FIRST_TOKEN = "dynamo_frontend_time_to_first_token_seconds"  # noqa: S105 - name of a metric
+INTER_TOKEN_LATENCY = "dynamo_frontend_inter_token_latency_seconds"  # noqa: S105
+IN_FLIGHT_REQUESTS = "dynamo_component_inflight_requests"
+PICKUP_QUEUE = "dynamo_work_handler_queue_depth"
+REQUEST_SECONDS = "dynamo_component_request_duration_seconds"
+
+
+def frontend_command(*, namespace: str, port: int, routing: str, args: list[str]) -> list[str]:
+    """The command line of a frontend; ``routing`` is a key of ``ROUTER_MODES``."""
+    command = ["python3", "-m", "dynamo.frontend", "--http-host", "0.0.0.0", "--http-port", str(port)]  # noqa: S104
+    return [*command, "--namespace", namespace, "--router-mode", ROUTER_MODES[routing], *args]
+
+
+def pod_environment(*, namespace: str) -> dict[str, str]:
+    """Variables that all Dynamo processes of a pod share.
+
+    Dynamo would otherwise derive the host from the pod's name or the default route, which is wrong on nodes with
+    several networks. Kubernetes expands ``$(POD_IP)``.
+    """
+    return {
+        "DYN_NAMESPACE": namespace,
+        "DYN_DISCOVERY_BACKEND": "kubernetes",
+        "DYN_KUBE_DISCOVERY_MODE": "container",
+        "DYN_REQUEST_PLANE": "tcp",
+        "DYN_EVENT_PLANE": "zmq",
+        "DYN_TCP_RPC_HOST": "$(POD_IP)",
+        "DYN_SYSTEM_HOST": "127.0.0.1",
+        # Frontends would fetch the model's configuration from that server. Without it they read it where workers do.
+        "DYN_SELF_HOST_METADATA": "0",
+    }
+
+
+def process_environment(*, container: str, system_port: int) -> dict[str, str]:
+    """A process's name in discovery, and the port of its system server."""
+    return {"CONTAINER_NAME": container, "DYN_SYSTEM_PORT": str(system_port)}
+
+
+def role_environment(role: Role) -> dict[str, str]:
+    """Variables that differ between frontends and engines."""
+    # The drain hook has waited for in-flight requests before SIGTERM arrives: no second wait inside Dynamo.
+    shutdown = {"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}
+    if role is Role.FRONTEND:
+        # Clients of the endpoint could otherwise set from when on a worker counts as busy (POST /busy_threshold).
+        return {**shutdown, "DYN_DISABLE_FRONTEND_ADMIN_API": "true"}
+    # Without it /health of a vLLM worker always answers 503.
+    return {**shutdown, "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS": json.dumps(["generate"])}

@@ -1,0 +1,42 @@
+"""The registry of backends. A new engine is one member of ``Framework``, one entry here and one module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from epd_operator.backends import dynamo
+from epd_operator.backends.backend import Backend
+from epd_operator.backends.vllm import VLLM
+
+
+class Framework(StrEnum):
+    """Inference engine below Dynamo."""
+
+    VLLM = "VLLM"
+
+
+BACKENDS: Mapping[Framework, Backend] = {Framework.VLLM: VLLM}
+
+OWNED_FLAGS = (
+    *(flag for backend in BACKENDS.values() for flag in backend.owned_flags),
+    *dynamo.FRONTEND_FLAGS,
+    *dynamo.RUNTIME_FLAGS,
+)
+"""Flags that follow from other fields of spec, or that decide which processes communicate with each other."""
+
+_SHARING_PREFIXES = ("CUDA_MPS_",)
+_TRANSFER_VARIABLES = ("UCX_TLS", "UCX_NET_DEVICES")
+
+OWNED_VARIABLE_PREFIXES = (
+    *dynamo.OWNED_VARIABLE_PREFIXES,
+    *(prefix for backend in BACKENDS.values() for prefix in backend.owned_variable_prefixes),
+    *_SHARING_PREFIXES,
+)
+OWNED_VARIABLES = (
+    *dynamo.OWNED_VARIABLES,
+    *(name for backend in BACKENDS.values() for name in backend.owned_variables),
+    *_TRANSFER_VARIABLES,
+)
+ALLOWED_VARIABLES = dynamo.ALLOWED_VARIABLES
+"""Variables with an owned prefix that users may set nevertheless."""

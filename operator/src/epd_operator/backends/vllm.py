@@ -1,0 +1,83 @@
+"""vLLM 0.31 under Dynamo 1.6. Flags are those of ``python -m dynamo.vllm --help``; metrics were seen on real pages."""
+
+from __future__ import annotations
+
+from epd_operator.backends.backend import Backend, EngineMetrics, EngineSettings
+from epd_operator.backends.dynamo import Role
+
+TRANSFER_MODES = {"NixlRead": "nixl-read", "NixlWrite": "nixl-write"}
+"""Modes of ``DYN_VLLM_EMBEDDING_TRANSFER_MODE``, by their names in the API (``transfer.mode``)."""
+
+OWNED_FLAGS = (
+    "--model",
+    "--model-path",
+    "--model-name",
+    "--served-model-name",
+    "--enable-multimodal",
+    "--disaggregation-mode",
+    "--route-to-encoder",
+    "--enable-mm-embeds",
+    "--frontend-decoding",
+    "--embedding-transfer-mode",
+    "--multimodal-embedding-cache-capacity-gb",
+    "--tensor-parallel-size",
+    "-tp",
+    "--pipeline-parallel-size",
+    "-pp",
+    "--data-parallel-size",
+    "-dp",
+    "--headless",
+    "--gpu-memory-utilization",
+)
+
+_ROLE_FLAGS = {
+    Role.WORKER: (),
+    Role.ENCODER: ("--disaggregation-mode", "encode"),
+    Role.PD: ("--disaggregation-mode", "pd", "--route-to-encoder", "--enable-mm-embeds"),
+}
+
+
+def command(settings: EngineSettings) -> list[str]:
+    """The command line of a worker, encoder or PD process."""
+    line = ["python3", "-m", "dynamo.vllm", "--model", settings.model]
+    line += ["--served-model-name", settings.served_name, "--enable-multimodal", *_ROLE_FLAGS[settings.role]]
+    if settings.frontend_decoding:
+        line.append("--frontend-decoding")
+    if settings.gpus > 1:
+        line += ["--tensor-parallel-size", str(settings.gpus)]
+    if settings.embedding_cache_gib is not None:
+        line += ["--multimodal-embedding-cache-capacity-gb", str(settings.embedding_cache_gib)]
+    if settings.gpu_memory_percent is not None:
+        line += ["--gpu-memory-utilization", f"{settings.gpu_memory_percent / 100:.2f}"]
+    return [*line, *settings.args]
+
+
+def _process_environment(transfer_mode: str, side_channel_port: int) -> dict[str, str]:
+    return {
+        "DYN_VLLM_EMBEDDING_TRANSFER_MODE": TRANSFER_MODES[transfer_mode],
+        "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_channel_port),
+    }
+
+
+def _encoder_memory_environment(memory_bytes: int) -> dict[str, str]:
+    return {"DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES": str(memory_bytes)}
+
+
+VLLM = Backend(
+    command=command,
+    # vLLM would otherwise take the address of the default route, which is wrong on nodes with several networks.
+    pod_environment={"VLLM_HOST_IP": "$(POD_IP)", "VLLM_NIXL_SIDE_CHANNEL_HOST": "$(POD_IP)"},
+    process_environment=_process_environment,
+    encoder_memory_environment=_encoder_memory_environment,
+    metrics=EngineMetrics(
+        running="vllm:num_requests_running",
+        waiting="vllm:num_requests_waiting",
+        kv_cache_usage="vllm:kv_cache_usage_perc",
+        queue_seconds="vllm:request_queue_time_seconds",
+        prefill_seconds="vllm:request_prefill_time_seconds",
+        decode_seconds="vllm:request_decode_time_seconds",
+    ),
+    owned_flags=OWNED_FLAGS,
+    owned_variable_prefixes=("VLLM_NIXL_SIDE_CHANNEL_",),
+    owned_variables=("VLLM_HOST_IP",),
+)

@@ -1,0 +1,119 @@
+"""Puts pages together again from the series that a Prometheus server has of them.
+
+The query is a range selector, sent as an instant query: unlike an instant vector, the answer tells when each sample
+was taken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.backends import dynamo
+from epd_operator.loads.fetch import PageOutcome
+from epd_operator.loads.measurements import PageResult
+from epd_operator.loads.pod_metrics import ENGINE_METRICS, FRONTEND_METRICS, read_samples
+from epd_operator.loads.targets import Target
+from epd_operator.loads.text_format import Sample, Samples, parse_value
+
+MAX_SKEW_SECONDS = 10.0
+"""How far in the future a sample may lie. With clocks further apart, its age is not known."""
+
+_NAMES = "|".join(sorted({*FRONTEND_METRICS, *ENGINE_METRICS}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """The last sample of a series; `value` is None where it cannot be trusted."""
+
+    labels: Mapping[str, str]
+    taken_at: float
+    value: float | None
+
+
+def selector(targets: Sequence[Target], *, namespace: str, window_seconds: int) -> str:
+    """The query for all wanted metrics of these pods.
+
+    Names of pods and namespaces consist of letters, digits, hyphens and dots, and need no quoting: a dot that stands
+    for any character can only match more pods, whose series are ignored.
+    """
+    pods = "|".join(target.pod for target in targets)
+    return f'{{__name__=~"{_NAMES}",namespace="{namespace}",pod=~"{pods}"}}[{window_seconds}s]'
+
+
+def newest_pages(answer: bytes, *, targets: Sequence[Target], now: float, unix_now: float) -> dict[str, PageResult]:
+    """The newest page of each target, by pod; the same moment is given on the clock of ages and in Unix time.
+
+    Raises:
+        ValueError: this is not the answer to such a query.
+    """
+    by_pod: dict[str | None, list[_Point]] = {}
+    for point in _points(answer):
+        by_pod.setdefault(point.labels.get("pod"), []).append(point)
+    return {
+        target.pod: _newest_page(by_pod.get(target.pod, []), stage=target.stage, now=now, unix_now=unix_now)
+        for target in targets
+    }
+
+
+def _newest_page(points: list[_Point], *, stage: StageName, now: float, unix_now: float) -> PageResult:
+    """Samples of one page have the same time, so those of the newest time are the newest page.
+
+    Neither the series of a process that was restarted nor those of a second Prometheus are added up with it.
+    """
+    if stage is StageName.GROUP:
+        # Only the PD process counts; the pickup queue does not say whose it is, and is next to empty.
+        points = [p for p in points if p.labels.get("dynamo_component") != "encode" and _name(p) != dynamo.PICKUP_QUEUE]
+    newest = max((point.taken_at for point in points), default=-math.inf)
+    if not points or newest > unix_now + MAX_SKEW_SECONDS:
+        return PageResult(outcome=PageOutcome.UNREADABLE)
+    by_name: dict[str, tuple[Sample, ...] | None] = {}
+    for point in points:
+        if point.taken_at != newest:
+            continue
+        others = by_name.get(_name(point), ())
+        if others is None or point.value is None:
+            by_name[_name(point)] = None
+        else:
+            by_name[_name(point)] = (*others, Sample(labels=point.labels, value=point.value))
+    measured_at = now - max(0.0, unix_now - newest)
+    return PageResult.of(read_samples(Samples(by_name), stage=stage, at=measured_at), measured_at=measured_at)
+
+
+def _points(answer: bytes) -> Iterator[_Point]:
+    try:
+        document = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON, or nested too deeply") from error
+    data = document.get("data") if isinstance(document, dict) and document.get("status") == "success" else None
+    if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
+        raise ValueError("not the answer to a query for a range")
+    for series in data["result"]:
+        point = _last_point(series)
+        if point is not None:
+            yield point
+
+
+def _last_point(series: Any) -> _Point | None:
+    """The last sample, or None where the series has none: such as one of histograms, which nobody asked for."""
+    try:
+        labels = {str(key): str(value) for key, value in series["metric"].items()}
+        taken_at, text = series["values"][-1]
+        taken_at = float(taken_at)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError):
+        return None
+    if not math.isfinite(taken_at):
+        return None
+    try:
+        value = parse_value(str(text))
+    except ValueError:
+        value = None
+    return _Point(labels=labels, taken_at=taken_at, value=value)
+
+
+def _name(point: _Point) -> str:
+    return point.labels.get("__name__", "")

@@ -1,0 +1,50 @@
+"""What a pod object says. Every reader tolerates nonsense: a pod's status may be written by others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Names of pods and of EPDDeployments. A name that does not match must not become part of a path or a URL."""
+
+_ENDED_PHASES = ("Succeeded", "Failed")
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings of a list; empty where the value is not a list."""
+    sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    return [item for item in value if isinstance(item, Mapping)] if sequence else []
+
+
+def name_of(pod: Mapping[str, Any]) -> str:
+    """The pod's name; empty where it has no valid one."""
+    name = mapping(pod.get("metadata")).get("name")
+    return name if isinstance(name, str) and OBJECT_NAME.fullmatch(name) else ""
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's condition Ready is True."""
+    conditions = items(mapping(pod.get("status")).get("conditions"))
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def is_terminating(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod has been deleted and is finishing its work."""
+    return bool(mapping(pod.get("metadata")).get("deletionTimestamp"))
+
+
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether all containers have ended and will not be restarted. Its address may belong to another pod by now."""
+    return mapping(pod.get("status")).get("phase") in _ENDED_PHASES
+
+
+def is_live(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod is neither terminating nor ended."""
+    return not is_terminating(pod) and not has_ended(pod)

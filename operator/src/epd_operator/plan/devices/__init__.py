@@ -1,0 +1,1 @@
+"""Devices of pods: GPUs, shared memory, RDMA."""

@@ -1,0 +1,1 @@
+"""Pods: what runs in them (process), how it is launched (launcher), and the pod template around it (template)."""

@@ -1,0 +1,73 @@
+"""Command lines of the launcher, epd_worker, which runs, probes and drains the processes of a pod.
+
+The launcher is in the worker image and must not be imported here. tests/unit/contracts checks both sides against each
+other: options, the document of a group, ports and defaults.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from epd_operator.api.v1alpha1.epddeployment import Drain
+from epd_operator.plan.pods.process import Process
+
+LAUNCHER = ("python3", "-m", "epd_worker")
+CONTROL_PORT = 9400
+"""Port of the launcher, which answers probes and starts the drain."""
+DRAIN_SETTLE_SECONDS = 6
+"""Two missed readiness probes and Dynamo's discovery debounce: after that no new request arrives."""
+
+_CONTROL = ("--control-port", str(CONTROL_PORT))
+DRAIN_COMMAND = [*LAUNCHER, "drain", *_CONTROL]
+"""The preStop hook: drains the pod's processes and returns when they are done."""
+
+
+def run_command(process: Process, *, drain: Drain) -> list[str]:
+    """Run the only process of a pod."""
+    return [
+        *LAUNCHER,
+        "run",
+        *("--name", process.container, "--role", process.role),
+        *("--health-url", process.health_url, "--metrics-url", process.metrics_url),
+        *(("--metrics-port", str(process.relayed_port)) if process.relayed_port else ()),
+        *(("--models-url", process.models_url) if process.models_url else ()),
+        *drain_options(drain),
+        "--",
+        *process.command,
+    ]
+
+
+def run_group_command(*, drain: Drain) -> list[str]:
+    """Run all processes of a co-located group; they are described by ``group_document``."""
+    return [*LAUNCHER, "run-group", *drain_options(drain)]
+
+
+def stub_command(*, container: str) -> list[str]:
+    """Keep a container running that only provides its name to a process of another container."""
+    return [*LAUNCHER, "stub", "--name", container]
+
+
+def group_document(processes: Sequence[Process], *, cuda_mps: bool) -> str:
+    """The value of ``EPD_GROUP``: processes in start order, as JSON."""
+    document = {
+        "processes": [
+            {
+                "name": process.container,
+                "role": process.role,
+                "command": process.command,
+                "env": {str(e["name"]): str(e.get("value", "")) for e in process.env},
+                "healthUrl": process.health_url,
+                "metricsUrl": process.metrics_url,
+                "metricsPort": process.relayed_port,
+            }
+            for process in processes
+        ],
+        "cudaMps": cuda_mps,
+    }
+    return json.dumps(document, sort_keys=True)
+
+
+def drain_options(drain: Drain) -> list[str]:
+    """Options that say how processes are drained before the pod terminates."""
+    return [*_CONTROL, "--drain-timeout", str(drain.timeout_seconds), "--settle", str(DRAIN_SETTLE_SECONDS)]

@@ -1,0 +1,170 @@
+"""The Dynamo processes of a pod: ports, command and environment of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from epd_operator.api.v1alpha1.env import EnvVar
+from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.pod_template import CACHE_PATH
+from epd_operator.api.v1alpha1.stages import MediaDecoding
+from epd_operator.backends import dynamo
+from epd_operator.backends.backend import Backend, EngineSettings
+from epd_operator.backends.dynamo import Role
+from epd_operator.backends.registry import BACKENDS
+from epd_operator.objects.identity import Identity
+from epd_operator.plan.devices.transfer import ucx_environment
+
+HTTP_PORT = 8000
+"""The OpenAI-compatible API of a frontend, and its metrics."""
+SYSTEM_PORT = 9090
+"""Metrics of the first process of a pod, served by the launcher; further processes count up."""
+ENGINE_PORT = 9190
+"""Dynamo's system server of the first process of a pod; further processes count up. Besides health and metrics it
+accepts unauthenticated commands, such as to sleep: it listens inside the pod only."""
+SIDE_CHANNEL_PORT = 20097
+"""NIXL's handshake port of the first process of a pod; further processes count up."""
+TELEMETRY_PORT = 19090
+"""NIXL's transfer metrics of the first process of a pod; further processes count up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """One Dynamo process of a pod.
+
+    Attributes:
+        role: what it does.
+        container: name by which Dynamo's discovery knows the process within its pod.
+        slot: place among the pod's processes; ports count up with it.
+        command: its command line.
+        env: variables of this process alone.
+    """
+
+    role: Role
+    container: str
+    slot: int
+    command: list[str]
+    env: list[dict[str, object]] = field(default_factory=list)
+
+    @property
+    def system_port(self) -> int:
+        """Port where other pods can read the process's metrics."""
+        return SYSTEM_PORT + self.slot
+
+    @property
+    def relayed_port(self) -> int | None:
+        """The same port if the launcher has to serve it; a frontend serves its metrics on its HTTP port."""
+        return None if self.role is Role.FRONTEND else self.system_port
+
+    @property
+    def health_url(self) -> str:
+        """Where the process reports whether it serves."""
+        return f"http://127.0.0.1:{self._own_port}/health"
+
+    @property
+    def models_url(self) -> str | None:
+        """Where a frontend lists models: it is healthy before it knows a worker, but cannot answer."""
+        return f"http://127.0.0.1:{HTTP_PORT}/v1/models" if self.role is Role.FRONTEND else None
+
+    @property
+    def metrics_url(self) -> str:
+        """Where the process counts its requests."""
+        return f"http://127.0.0.1:{self._own_port}/metrics"
+
+    @property
+    def _own_port(self) -> int:
+        return HTTP_PORT if self.role is Role.FRONTEND else ENGINE_PORT + self.slot
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """What distinguishes one engine process from another of the same deployment."""
+
+    gpus: int = 1
+    embedding_cache: str | None = None
+    gpu_memory_percent: int | None = None
+    args: tuple[str, ...] = ()
+
+
+def backend_of(spec: EPDDeploymentSpec) -> Backend:
+    """The engine that ``runtime.framework`` names."""
+    return BACKENDS[spec.runtime.framework]
+
+
+def frontend_command(spec: EPDDeploymentSpec, *, identity: Identity) -> list[str]:
+    """Command of a frontend."""
+    return dynamo.frontend_command(
+        namespace=identity.dynamo_namespace,
+        port=HTTP_PORT,
+        routing=spec.frontend.routing,
+        args=list(spec.frontend.args or ()),
+    )
+
+
+def engine_command(spec: EPDDeploymentSpec, *, role: Role, options: EngineOptions) -> list[str]:
+    """Command of a worker, encoder or PD process."""
+    cache = options.embedding_cache
+    settings = EngineSettings(
+        role=role,
+        model=spec.model.name,
+        served_name=spec.model.served_name or spec.model.name,
+        frontend_decoding=spec.frontend.media_decoding is MediaDecoding.FRONTEND,
+        gpus=options.gpus,
+        embedding_cache_gib=None if cache is None else int(cache.removesuffix("Gi")),
+        gpu_memory_percent=options.gpu_memory_percent,
+        args=(*(spec.runtime.args or ()), *options.args),
+    )
+    return backend_of(spec).command(settings)
+
+
+def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity) -> list[dict[str, object]]:
+    """Environment that all processes of a pod share: identity, discovery, transfer and home folder."""
+    ucx = ucx_environment(spec.transfer)
+    # The order is part of the pod template: another order would roll all pods when the operator is upgraded.
+    fixed = {
+        **dynamo.pod_environment(namespace=identity.dynamo_namespace),
+        **backend_of(spec).pod_environment,
+        "UCX_TLS": ucx["UCX_TLS"],
+        "HOME": CACHE_PATH,
+        "XDG_CACHE_HOME": CACHE_PATH,
+        **ucx,
+    }
+    env: list[dict[str, Any]] = [
+        {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+        for name, path in dynamo.POD_FIELDS.items()
+    ]
+    env += literals(fixed)
+    if spec.model.token_secret is not None:
+        reference = spec.model.token_secret.model_dump(by_alias=True, exclude_none=True, mode="json")
+        env.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
+    return env
+
+
+def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, slot: int) -> list[dict[str, object]]:
+    """Environment of one process: its name for discovery and its own ports."""
+    return literals(
+        {
+            **dynamo.process_environment(container=container, system_port=ENGINE_PORT + slot),
+            **backend_of(spec).process_environment(spec.transfer.mode, SIDE_CHANNEL_PORT + slot),
+            "NIXL_TELEMETRY_ENABLE": "y",
+            "NIXL_TELEMETRY_EXPORTER": "prometheus",
+            "NIXL_TELEMETRY_PROMETHEUS_PORT": str(TELEMETRY_PORT + slot),
+            **dynamo.role_environment(role),
+        }
+    )
+
+
+def literals(values: Mapping[str, str]) -> list[dict[str, object]]:
+    """Environment variables with literal values."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def user_environment(*lists: list[EnvVar] | None) -> list[dict[str, object]]:
+    """Variables of the user; later lists override earlier ones, in order of first appearance."""
+    merged: dict[str, dict[str, object]] = {}
+    for variables in lists:
+        for variable in variables or ():
+            merged[variable.name] = variable.model_dump(by_alias=True, exclude_none=True, mode="json")
+    return list(merged.values())

@@ -1,0 +1,170 @@
+"""Pods: what every stage's pods have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, PodTemplate, ResourceRequirements
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.backends.dynamo import DISCOVERY_LABELS
+from epd_operator.objects.identity import Identity
+from epd_operator.plan.devices.gpu import Placement
+from epd_operator.plan.devices.transfer import rdma_capabilities, rdma_limits
+from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_COMMAND
+
+SHUTDOWN_SECONDS = 30
+"""What a drained process gets between SIGTERM and SIGKILL."""
+PROBE_PERIOD_SECONDS = 2
+WORKER_USER = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerPlan:
+    """A container before the parts that all containers share are added."""
+
+    name: str
+    command: list[str]
+    env: list[dict[str, Any]] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
+    owns_devices: bool = False
+    resources: ResourceRequirements | None = None
+
+
+class PodBuilder:
+    """Builds the pod template of one stage."""
+
+    def __init__(
+        self,
+        spec: EPDDeploymentSpec,
+        *,
+        identity: Identity,
+        stage: StageName,
+        placement: Placement,
+        template: PodTemplate | None,
+    ) -> None:
+        self._spec = spec
+        self._identity = identity
+        self._stage = stage
+        self._placement = placement
+        self._templates = [t for t in (spec.pod_template, template) if t is not None]
+
+    def build(self, containers: list[ContainerPlan]) -> dict[str, Any]:
+        """The template: metadata and spec. Of several containers the last is the one that kubectl shows unless told."""
+        metadata: dict[str, Any] = {
+            "labels": {**self._merged("labels"), **self._identity.labels(self._stage), **DISCOVERY_LABELS}
+        }
+        annotations = self._merged("annotations")
+        if len(containers) > 1:
+            annotations = {"kubectl.kubernetes.io/default-container": containers[-1].name, **annotations}
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"metadata": metadata, "spec": self._pod_spec(containers)}
+
+    def _pod_spec(self, containers: list[ContainerPlan]) -> dict[str, Any]:
+        spec: dict[str, Any] = {
+            "serviceAccountName": self._identity.account_name,
+            "terminationGracePeriodSeconds": self._spec.drain.timeout_seconds + SHUTDOWN_SECONDS,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": WORKER_USER,
+                "fsGroup": WORKER_USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [self._container(container) for container in containers],
+            "volumes": self._volumes(),
+        }
+        spec.update(self._placement.scheduling())
+        if self._spec.runtime.image_pull_secrets:
+            spec["imagePullSecrets"] = [{"name": s.name} for s in self._spec.runtime.image_pull_secrets]
+        for name in ("affinity", "priority_class_name", "runtime_class_name"):
+            value = self._last(name)
+            if value is not None:
+                spec[_camel(name)] = value
+        return spec
+
+    def _container(self, plan: ContainerPlan) -> dict[str, Any]:
+        """One container: the launcher answers its probes and drains it before SIGTERM."""
+        ready = {"httpGet": {"path": f"/ready/{plan.name}", "port": CONTROL_PORT}}
+        probe = {"periodSeconds": PROBE_PERIOD_SECONDS, "timeoutSeconds": 3}
+        capabilities: dict[str, Any] = {"drop": ["ALL"]}
+        added = rdma_capabilities(self._spec.transfer, gpus=self._placement.gpus) if plan.owns_devices else []
+        if added:
+            capabilities["add"] = added
+        container: dict[str, Any] = {
+            "name": plan.name,
+            "image": self._last("image") or self._spec.runtime.image,
+            "imagePullPolicy": self._spec.runtime.image_pull_policy,
+            "command": plan.command,
+            "env": _by("name", plan.env),
+            "resources": self._resources(plan),
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
+            "readinessProbe": {**ready, **probe, "failureThreshold": 2},
+            "lifecycle": {"preStop": {"exec": {"command": DRAIN_COMMAND}}},
+            "volumeMounts": self._volume_mounts(),
+        }
+        if plan.ports:
+            container["ports"] = [
+                {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in plan.ports.items()
+            ]
+        if CONTROL_PORT in plan.ports.values():
+            container["livenessProbe"] = {
+                "httpGet": {"path": "/live", "port": CONTROL_PORT},
+                "periodSeconds": 10,
+                "timeoutSeconds": 5,
+                "failureThreshold": 6,
+            }
+            if self._stage is not StageName.FRONTEND:
+                # A frontend has nothing to load: it waits for workers, however long those take. Neither has a
+                # container that only lends its name to a process: restarting it would help nobody.
+                failures = max(1, self._spec.runtime.startup_timeout_seconds // PROBE_PERIOD_SECONDS)
+                container["startupProbe"] = {**ready, **probe, "failureThreshold": failures}
+        return container
+
+    def _resources(self, plan: ContainerPlan) -> dict[str, Any]:
+        resources: dict[str, Any] = {}
+        if plan.resources is not None:
+            resources = plan.resources.model_dump(by_alias=True, exclude_none=True, mode="json")
+        if plan.owns_devices:
+            rdma = rdma_limits(self._spec.transfer, gpus=self._placement.gpus)
+            devices = {**self._placement.limits(), **rdma}
+            if devices:
+                resources["limits"] = {**resources.get("limits", {}), **devices}
+        return resources
+
+    def _volumes(self) -> list[dict[str, Any]]:
+        volumes: list[dict[str, Any]] = [{"name": "epd-cache", "emptyDir": {}}, *self._placement.volumes()]
+        if self._spec.model.storage is not None:
+            claim = {"claimName": self._spec.model.storage.claim_name, "readOnly": True}
+            volumes.append({"name": "epd-model", "persistentVolumeClaim": claim})
+        return _by("name", volumes + [volume for template in self._templates for volume in template.volumes or ()])
+
+    def _volume_mounts(self) -> list[dict[str, Any]]:
+        mounts: list[dict[str, Any]] = [{"name": "epd-cache", "mountPath": CACHE_PATH}]
+        mounts += self._placement.volume_mounts()
+        if self._spec.model.storage is not None:
+            mounts.append({"name": "epd-model", "mountPath": self._spec.model.storage.mount_path, "readOnly": True})
+        mounts += [mount for template in self._templates for mount in template.volume_mounts or ()]
+        return _by("mountPath", mounts)
+
+    def _merged(self, name: str) -> dict[str, str]:
+        return {key: value for template in self._templates for key, value in (getattr(template, name) or {}).items()}
+
+    def _last(self, name: str) -> Any:
+        values = [getattr(template, name) for template in self._templates]
+        return next((value for value in reversed(values) if value is not None), None)
+
+
+def _by(key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of a list that Kubernetes keeps as a map: of two with the same key the later stays."""
+    found: dict[Any, dict[str, Any]] = {}
+    for item in items:
+        found.pop(item[key], None)
+        found[item[key]] = item
+    return list(found.values())
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)

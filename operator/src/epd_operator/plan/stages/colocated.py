@@ -1,0 +1,86 @@
+"""The co-located stage: several encoders and one PD process share the GPU of a pod."""
+
+from __future__ import annotations
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.stages import GpuSharingStrategy, Group
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.backends.dynamo import Role
+from epd_operator.objects.identity import Identity
+from epd_operator.objects.quantities import to_bytes
+from epd_operator.plan.devices.gpu import Placement, pool_named
+from epd_operator.plan.pods.launcher import CONTROL_PORT, group_document, run_group_command, stub_command
+from epd_operator.plan.pods.process import (
+    EngineOptions,
+    Process,
+    backend_of,
+    engine_command,
+    literals,
+    pod_environment,
+    process_environment,
+    user_environment,
+)
+from epd_operator.plan.pods.template import ContainerPlan, PodBuilder
+from epd_operator.plan.stages.stage_plan import StagePlan
+
+
+def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, group: Group) -> StagePlan:
+    """Encoders and a PD process on one GPU.
+
+    The device plugin gives a GPU to one container of a pod only. So container ``pd`` runs all processes; the other
+    containers only provide their names: Dynamo's discovery treats a process as present while the container of its name
+    is ready.
+    """
+    processes = _group_processes(spec, group=group)
+    cuda_mps = group.gpu_sharing.strategy is GpuSharingStrategy.MPS
+    ports = {"control": CONTROL_PORT}
+    ports.update({f"system-{process.slot}": process.system_port for process in processes})
+    containers = [
+        ContainerPlan(name=process.container, command=stub_command(container=process.container))
+        for process in processes
+        if process.role is Role.ENCODER
+    ]
+    containers.append(
+        ContainerPlan(
+            name=Role.PD,
+            command=run_group_command(drain=spec.drain),
+            env=[
+                *pod_environment(spec, identity=identity),
+                *user_environment(spec.runtime.env, group.env),
+                {"name": "EPD_GROUP", "value": group_document(processes, cuda_mps=cuda_mps)},
+            ],
+            ports=ports,
+            owns_devices=True,
+            resources=group.resources,
+        )
+    )
+    placement = Placement(
+        pool=pool_named(spec, stage=StageName.GROUP, name=group.pool), gpus=1, shared_memory=group.shared_memory
+    )
+    builder = PodBuilder(
+        spec, identity=identity, stage=StageName.GROUP, placement=placement, template=group.pod_template
+    )
+    return StagePlan(
+        name=StageName.GROUP, replicas=group.replicas, pool=group.pool, pod_template=builder.build(containers)
+    )
+
+
+def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
+    """Encoders first: memory of the GPU is taken one after the other, and PD waits for an encoder anyway."""
+    common = tuple(group.args or ())
+    encoder = EngineOptions(args=common + tuple(group.encoder.args or ()))
+    pd = EngineOptions(
+        embedding_cache=group.embedding_cache,
+        gpu_memory_percent=group.pd.gpu_memory_percent,
+        args=common + tuple(group.pd.args or ()),
+    )
+    roles = [(f"encoder-{i}", Role.ENCODER) for i in range(group.encoder.count)] + [(str(Role.PD), Role.PD)]
+    processes = []
+    for slot, (name, role) in enumerate(roles):
+        env = process_environment(spec, role=role, container=name, slot=slot)
+        if role is Role.ENCODER:
+            env += literals(backend_of(spec).encoder_memory_environment(to_bytes(group.encoder.memory)))
+        env += user_environment(group.encoder.env if role is Role.ENCODER else group.pd.env)
+        command = engine_command(spec, role=role, options=encoder if role is Role.ENCODER else pd)
+        processes.append(Process(role=role, container=name, slot=slot, command=command, env=env))
+    return processes

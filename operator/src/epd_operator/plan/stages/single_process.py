@@ -1,0 +1,71 @@
+"""Stages with one process per pod: frontend, worker, encoder and pd."""
+
+from __future__ import annotations
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.stages import Frontend, GpuStage, Stage, TensorParallelStage
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.backends.dynamo import Role
+from epd_operator.objects.identity import Identity
+from epd_operator.plan.devices.gpu import Placement, pool_named
+from epd_operator.plan.pods.launcher import CONTROL_PORT, run_command
+from epd_operator.plan.pods.process import (
+    HTTP_PORT,
+    EngineOptions,
+    Process,
+    engine_command,
+    frontend_command,
+    pod_environment,
+    process_environment,
+    user_environment,
+)
+from epd_operator.plan.pods.template import ContainerPlan, PodBuilder
+from epd_operator.plan.replicas import gpus_of
+from epd_operator.plan.stages.stage_plan import StagePlan
+
+MAIN = "main"
+"""Container whose identity in Dynamo's discovery is the pod's own."""
+
+
+def single_process_stage(
+    spec: EPDDeploymentSpec, *, identity: Identity, stage: StageName, settings: Stage
+) -> StagePlan:
+    """A stage with one process per pod; the process has the role of the stage's name."""
+    role = Role(stage)
+    placement, pool = Placement(), None
+    options = EngineOptions(args=tuple(settings.args or ()))
+    if isinstance(settings, GpuStage):
+        pool = settings.pool
+        gpus = gpus_of(settings)
+        placement = Placement(
+            pool=pool_named(spec, stage=stage, name=pool), gpus=gpus, shared_memory=settings.shared_memory
+        )
+        cache = settings.embedding_cache if isinstance(settings, TensorParallelStage) else None
+        options = EngineOptions(gpus=gpus, embedding_cache=cache, args=options.args)
+    command = (
+        frontend_command(spec, identity=identity)
+        if isinstance(settings, Frontend)
+        else engine_command(spec, role=role, options=options)
+    )
+    process = Process(role=role, container=MAIN, slot=0, command=command)
+    container = ContainerPlan(
+        name=MAIN,
+        command=run_command(process, drain=spec.drain),
+        env=[
+            *pod_environment(spec, identity=identity),
+            *process_environment(spec, role=role, container=MAIN, slot=0),
+            *user_environment(spec.runtime.env, settings.env),
+        ],
+        ports=_ports(process),
+        owns_devices=True,
+        resources=settings.resources,
+    )
+    builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=settings.pod_template)
+    return StagePlan(name=stage, replicas=settings.replicas, pool=pool, pod_template=builder.build([container]))
+
+
+def _ports(process: Process) -> dict[str, int]:
+    ports = {"control": CONTROL_PORT, "system": process.system_port}
+    if process.role is Role.FRONTEND:
+        ports = {"http": HTTP_PORT, **ports}
+    return ports

@@ -1,0 +1,103 @@
+"""Why a pod is not ready, in Kubernetes' own words and in those of the process that ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from epd_operator.objects.pods import has_ended, is_ready, is_terminating
+from epd_operator.objects.text import one_line
+from epd_operator.plan.observation import KubernetesObject
+from epd_operator.plan.status.reasons import Reason
+
+MAX_MESSAGE = 4096
+"""Longest message of a stage or condition, in characters."""
+
+_IMAGE_REASONS = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+_SEVERITY = (
+    Reason.IMAGE_PULL_FAILED,
+    Reason.CONTAINER_CONFIG_INVALID,
+    Reason.CRASH_LOOPING,
+    Reason.CONTAINER_RESTARTED,
+    Reason.UNSCHEDULABLE,
+    Reason.PODS_FAILED,
+    Reason.PODS_STARTING,
+)
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*": (ErrImagePull: )?')
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why something is not ready."""
+
+    reason: Reason
+    message: str
+
+
+def worst(problems: list[Problem]) -> Problem | None:
+    """The problem that a person should read first; of equal ones the first."""
+    return min(problems, key=lambda p: _SEVERITY.index(p.reason), default=None)
+
+
+def problem_of(pod: KubernetesObject) -> Problem | None:
+    """Why the pod is not ready, or None if it is ready or leaving."""
+    if is_terminating(pod) or is_ready(pod):
+        return None
+    name = str(pod["metadata"]["name"])
+    status = pod.get("status", {})
+    if has_ended(pod):
+        return _end_of(name, status)
+    for condition in status.get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return Problem(Reason.UNSCHEDULABLE, f"pod {name}: {one_line(condition.get('message'))}")
+    containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    found = [p for c in containers if not c.get("ready") and (p := _container_problem(name, c)) is not None]
+    return worst(found) or Problem(Reason.PODS_STARTING, _unready(name, pod))
+
+
+def _unready(name: str, pod: KubernetesObject) -> str:
+    """Whether the pod starts, or has started and stopped being ready: what passes a startup probe has been ready."""
+    probed = {c.get("name") for c in pod.get("spec", {}).get("containers", ()) if c.get("startupProbe")}
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        if container.get("name") in probed and container.get("started") and not container.get("ready"):
+            return f"pod {name}, container {container['name']}: it has started, but is not ready now"
+    return f"pod {name} is starting"
+
+
+def _end_of(pod: str, status: KubernetesObject) -> Problem | None:
+    """Why a pod that has ended for good did so. Of one that was evicted, only its successor matters."""
+    disrupted = any(c.get("type") == "DisruptionTarget" for c in status.get("conditions", ()))
+    if disrupted or status["phase"] == "Succeeded":
+        return None
+    cause = ": ".join(filter(None, (one_line(status.get("reason")), one_line(status.get("message")))))
+    return Problem(Reason.PODS_FAILED, f"pod {pod} has failed for good: {cause or 'no reason is given'}")
+
+
+def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
+    where = f"pod {pod}, container {container.get('name')}"
+    waiting = container.get("state", {}).get("waiting") or {}
+    reason = waiting.get("reason")
+    if reason in _IMAGE_REASONS:
+        # The kubelet alternates between two texts while it backs off; only the cause is kept, so that status rests.
+        cause = one_line(_BACK_OFF.sub("", str(waiting.get("message") or reason)))
+        image = one_line(container.get("image"))
+        return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {image!r} cannot be pulled: {cause}")
+    if reason in _CONFIG_REASONS:
+        return Problem(Reason.CONTAINER_CONFIG_INVALID, f"{where}: {one_line(waiting.get('message') or reason)}")
+    ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
+    if ended:
+        looping = reason == "CrashLoopBackOff"
+        return Problem(
+            Reason.CRASH_LOOPING if looping else Reason.CONTAINER_RESTARTED,
+            f"{where}: {_ending(ended)}; {'it keeps ending and is' if looping else 'it is being'} restarted",
+        )
+    return None
+
+
+def _ending(terminated: dict[str, Any]) -> str:
+    code, reason = terminated.get("exitCode"), terminated.get("reason")
+    how = f"ended with exit code {code}" + (f" ({reason})" if reason not in (None, "Error", "Completed") else "")
+    said = one_line(terminated.get("message"))
+    return f"{how}: {said}" if said else how

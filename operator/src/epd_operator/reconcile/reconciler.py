@@ -1,0 +1,170 @@
+"""One pass over one EPDDeployment: observe, plan, apply, status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import pydantic
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.cluster.apply import apply_plan, write_status
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.cluster.observe import observe, read_primary
+from epd_operator.objects.identity import Identity, Key
+from epd_operator.plan.observation import Observation
+from epd_operator.plan.planner import DEFAULTS, Settings, make_plan
+from epd_operator.plan.redaction import Redactor
+from epd_operator.plan.status.builder import status_of, status_of_invalid
+from epd_operator.scaling.model import Decision
+from epd_operator.telemetry.reports import Report, ReportPort
+
+RETRY_REFUSED_SECONDS = 60.0
+"""Quotas, policies and strangers' objects change without an event that the operator sees."""
+RETRY_REMOVAL_SECONDS = 2.0
+MAX_PROBLEMS = 10
+"""Mistakes of a spec that are told at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a pass did.
+
+    Attributes:
+        outcome: one word for metrics.
+        written: what was written or deleted, status included, each in words.
+        again_after: seconds until the next pass, where no event will announce the change that is waited for.
+    """
+
+    outcome: str
+    written: tuple[str, ...] = ()
+    again_after: float | None = None
+
+
+def utc_now() -> datetime:
+    """The time, for conditions."""
+    return datetime.now(tz=UTC)
+
+
+class ScalingPort(Protocol):
+    """The scaler, as the reconciler knows it."""
+
+    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageName, Decision]:
+        """The last decisions."""
+
+    def loads(self, key: Key) -> Mapping[str, float]:
+        """Requests of each pod, as last measured."""
+
+    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
+        """What a pass saw."""
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+
+
+class Reconciler:
+    """Level-triggered and stateless: a pass depends on nothing but the cluster and the last scaling decisions."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        settings: Settings = DEFAULTS,
+        now: Callable[[], datetime] = utc_now,
+        scaling: ScalingPort | None = None,
+        reports: ReportPort | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._now = now
+        self._scaling = scaling
+        self._reports = reports
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one object a step closer to its spec.
+
+        Raises:
+            ClusterError: the API server could not be used; try again later.
+        """
+        primary = await read_primary(self._cluster, namespace=key.namespace, name=key.name)
+        if primary is None or primary["metadata"].get("deletionTimestamp"):
+            # The garbage collector removes the children, with the operator up or down.
+            self._forget(key)
+            return Result(outcome="gone")
+        if self._reports is not None:
+            status = primary.get("status") or {}
+            self._reports.began(key, generation=int(primary["metadata"].get("generation", 1)), status=status)
+        confidential = Redactor.of(primary.get("spec"))
+        try:
+            return await self._pass(key, primary=primary, confidential=confidential)
+        except ClusterError as error:
+            # It goes to the log.
+            error.reword(confidential.hide(error.message))
+            raise
+
+    async def _pass(self, key: Key, *, primary: dict[str, Any], confidential: Redactor) -> Result:
+        observation = confidential.hide_in(await observe(self._cluster, primary=primary))
+        if self._scaling is not None:
+            decisions = self._scaling.decisions(key, identity=observation.identity)
+            observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        try:
+            spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
+            plan = make_plan(spec, observation=observation, settings=self._settings)
+        except ValueError as error:
+            status = status_of_invalid(confidential.hide(_explain(error)), observation=observation, now=now)
+            changed = await self._write_status(key, observation=observation, status=status)
+            return Result(outcome="invalid", written=("status",) if changed else ())
+        if self._scaling is not None:
+            self._scaling.watch(key, spec=spec, observation=observation)
+        outcome = await apply_plan(self._cluster, plan=plan, observation=observation)
+        refused = {child: confidential.hide(answer) for child, answer in outcome.refused.items()}
+        observation = replace(observation, taken=outcome.taken, refused=refused)
+        status = status_of(spec, plan=plan, observation=observation, now=now)
+        changed = await self._write_status(key, observation=observation, status=status, model=spec.model.name)
+        if outcome.fault is not None:
+            raise outcome.fault
+        written = (*outcome.written, "status") if changed else outcome.written
+        if any(holder.leaving for holder in outcome.taken.values()):
+            return Result(outcome="waiting", written=written, again_after=RETRY_REMOVAL_SECONDS)
+        if outcome.taken or outcome.refused:
+            return Result(outcome="refused", written=written, again_after=RETRY_REFUSED_SECONDS)
+        return Result(outcome="changed" if written else "settled", written=written)
+
+    async def _write_status(
+        self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
+    ) -> bool:
+        """Write the status if it differs, and tell of it."""
+        report = Report(
+            identity=observation.identity,
+            generation=observation.generation,
+            model=model,
+            before=observation.status,
+            status=status,
+        )
+        if self._reports is not None:
+            self._reports.computed(key, report)
+        changed = await write_status(self._cluster, observation=observation, status=status)
+        if changed and self._reports is not None:
+            self._reports.wrote(key, report)
+        return changed
+
+    def _forget(self, key: Key) -> None:
+        if self._scaling is not None:
+            self._scaling.forget(key)
+        if self._reports is not None:
+            self._reports.gone(key)
+
+
+def _explain(error: ValueError) -> str:
+    """The paths and causes of a validation error, without the values, which may be secrets."""
+    if not isinstance(error, pydantic.ValidationError):
+        return str(error)
+    return "; ".join(
+        f"spec.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+        for problem in error.errors(include_input=False, include_url=False)[:MAX_PROBLEMS]
+    )

@@ -1,0 +1,68 @@
+"""Workers take keys from the queue; the resync adds all of them now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.objects.identity import Key
+from epd_operator.reconcile.queue import WorkQueue
+from epd_operator.reconcile.reconciler import Reconciler
+from epd_operator.telemetry.logs import about
+from epd_operator.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+
+class Workers:
+    """Runs passes until cancelled."""
+
+    def __init__(
+        self, *, queue: WorkQueue[Key], reconciler: Reconciler, metrics: Metrics, clock: Callable[[], float]
+    ) -> None:
+        self._queue = queue
+        self._reconciler = reconciler
+        self._metrics = metrics
+        self._clock = clock
+        self._numbers = itertools.count(1)
+
+    async def run(self, count: int) -> None:
+        """Run that many workers; more than a few bring nothing, the API server is the limit."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(count):
+                    group.create_task(self._work())
+        finally:
+            self._metrics.objects.clear()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            await self._pass(key)
+
+    async def _pass(self, key: Key) -> None:
+        started = self._clock()
+        outcome = "error"
+        with about(key, number=next(self._numbers)):
+            try:
+                result = await self._reconciler.reconcile(key)
+            except ClusterError as error:
+                delay = self._queue.failed(key, at_least=error.retry_after or 0.0)
+                self._metrics.errors.labels(error=type(error).__name__.removesuffix("Error")).inc()
+                logger.warning("%s; again in %.1f s", error, delay)
+            except Exception:
+                # A fault of ours in one object must not stop the others from being served.
+                delay = self._queue.failed(key)
+                self._metrics.errors.labels(error="Unexpected").inc()
+                logger.exception("unexpected error; again in %.1f s", delay)
+            else:
+                outcome = result.outcome
+                self._queue.done(key, again_after=result.again_after)
+                self._metrics.writes.inc(len(result.written))
+                if result.written:
+                    logger.info("wrote %s", ", ".join(result.written))
+            finally:
+                self._metrics.reconcile_seconds.labels(outcome=outcome).observe(self._clock() - started)

@@ -1,0 +1,112 @@
+"""Metrics about each EPDDeployment, from the status that the last pass computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from epd_operator.objects.identity import Key
+from epd_operator.objects.text import one_line
+
+MAX_LABEL = 128
+"""Characters of a label's value. Names of models may be longer; nobody tells two apart by what follows."""
+
+_NAMES = ("namespace", "deployment")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentState:
+    """What is exported about one object.
+
+    Attributes:
+        generation: generation of the spec that the last pass read.
+        model: name of the model.
+        status: the status that the last pass computed.
+    """
+
+    generation: int
+    model: str = ""
+    status: Mapping[str, Any]
+
+
+class DeploymentMetrics(Collector):
+    """Series of all objects, built when somebody looks. A pass replaces an object's state as a whole.
+
+    The web server's thread reads while the event loop writes: states are never changed, and the dictionary is copied
+    in one step.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[Key, DeploymentState] = {}
+
+    def saw(self, key: Key, *, generation: int, status: Mapping[str, Any]) -> None:
+        """A pass begins; its end may never come, and then the status that the object carries is the best known."""
+        known = self._states.get(key) or DeploymentState(generation=generation, status=status)
+        self._states[key] = replace(known, generation=generation)
+
+    def show(self, key: Key, state: DeploymentState) -> None:
+        """A pass has computed a status."""
+        self._states[key] = state
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+        self._states.pop(key, None)
+
+    def clear(self) -> None:
+        """Somebody else looks after the objects now."""
+        self._states.clear()
+
+    def keys(self) -> tuple[Key, ...]:
+        """Objects that are shown."""
+        return tuple(self._states)
+
+    def collect(self) -> Iterator[Metric]:
+        """All series."""
+        families = _Families()
+        for key, state in self._states.copy().items():
+            families.add([key.namespace, key.name], state)
+        yield from families.all
+
+
+class _Families:
+    def __init__(self) -> None:
+        self._info = GaugeMetricFamily(
+            "epd_deployment_info", "Topology and model of an EPDDeployment.", labels=(*_NAMES, "topology", "model")
+        )
+        self._condition = GaugeMetricFamily(
+            "epd_deployment_condition",
+            "The conditions that an EPDDeployment has now, each with its reason.",
+            labels=(*_NAMES, "type", "status", "reason"),
+        )
+        self._replicas = GaugeMetricFamily(
+            "epd_deployment_stage_replicas",
+            "Pods of a stage: desired, ready, and updated (of the current template).",
+            labels=(*_NAMES, "stage", "state"),
+        )
+        self._generation = GaugeMetricFamily(
+            "epd_deployment_generation", "Generation of the spec that the last pass read.", labels=_NAMES
+        )
+        self._observed = GaugeMetricFamily(
+            "epd_deployment_observed_generation", "Generation of the spec that the status speaks of.", labels=_NAMES
+        )
+        self.all = (self._info, self._condition, self._replicas, self._generation, self._observed)
+
+    def add(self, names: list[str], state: DeploymentState) -> None:
+        status = state.status
+        self._info.add_metric([*names, _label(status.get("topology")), _label(state.model)], 1)
+        for condition in status.get("conditions", ()):
+            self._condition.add_metric([*names, *(_label(condition.get(f)) for f in ("type", "status", "reason"))], 1)
+        for stage in status.get("stages", ()):
+            for count in ("desired", "ready", "updated"):
+                self._replicas.add_metric([*names, _label(stage.get("name")), count], stage.get(count, 0))
+        self._generation.add_metric(names, state.generation)
+        self._observed.add_metric(names, status.get("observedGeneration", 0))
+
+
+def _label(value: object) -> str:
+    """A label's value on one line, of bounded length, that can be written as UTF-8."""
+    return one_line(value, limit=MAX_LABEL).encode(errors="replace").decode()

@@ -1,0 +1,33 @@
+"""Command line: write the generated files of the API, or check that they are current."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from crdgen.files import generated_files
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write or check the generated files; 1 means that a checked file is not current."""
+    parser = argparse.ArgumentParser(prog="python -m crdgen", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="folder of the repository (default: this one)")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not current")
+    options = parser.parse_args(arguments)
+    stale = []
+    for name, text in generated_files().items():
+        path = options.root / name
+        if path.is_file() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if not options.check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    for name in stale:
+        sys.stdout.write(f"{name}: not current, run `make crds`\n" if options.check else f"wrote {name}\n")
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""docs/api-reference.md: every field of a kind, written from its structural schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from crdgen.crd import Names
+from crdgen.generate import TYPE_ABOUT, TYPE_NAME
+from crdgen.structural import Schema, children
+from epd_operator.api.markers import (
+    INT_OR_STRING,
+    LIST_MAP_KEYS,
+    LIST_TYPE,
+    PRESERVE_UNKNOWN,
+    VALIDATIONS,
+    PrinterColumn,
+)
+
+MAX_PLACES = 8
+
+INTRODUCTION = """\
+Errors of the API server name a field by its path below; this page has the same paths. *Required* fields have no
+default. Defaults are written into the object by the API server, so `kubectl get -o yaml` shows them. Amounts are
+Kubernetes quantities in quotes or plain (`16Gi`, `500m`), durations are whole seconds. Unknown fields are refused by
+`kubectl apply`.
+"""
+
+
+def reference(schema: Schema, *, names: Names, columns: tuple[PrinterColumn, ...]) -> str:
+    """The page for one kind."""
+    places: dict[str, list[str]] = {}
+    types: dict[str, Schema] = {}
+    for path, node in _objects(schema, ""):
+        places.setdefault(node[TYPE_NAME], []).append(path)
+        types.setdefault(node[TYPE_NAME], node)
+    kind = types.pop(names.kind)
+    parts = [
+        f"# API reference: {names.kind}",
+        kind["description"],
+        f"`apiVersion: {names.group}/{names.version}`, `kind: {names.kind}`; for kubectl: "
+        f"{', '.join(f'`{name}`' for name in (names.plural, *names.short_names))}. Namespaced, with `/status`.",
+        INTRODUCTION.strip(),
+        "\n".join(f"- [`{path}`](#{name.lower()})" for name in types for path in places[name][:1] if "." not in path),
+        *_rules(kind),
+        "`kubectl get` shows " + ", ".join(f"**{c.name}**{_wide(c)}" for c in columns) + ".",
+        *(part for name, node in types.items() for part in _type_section(name, node, places[name])),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _wide(column: PrinterColumn) -> str:
+    return " (with `-o wide`)" if column.priority else ""
+
+
+def _objects(node: Schema, path: str) -> Iterator[tuple[str, Schema]]:
+    """Every object that a model describes, in depth-first order, with its path."""
+    if TYPE_NAME in node:
+        yield path, node
+    for step, child in children(node):
+        yield from _objects(child, f"{path}{step}".lstrip("."))
+
+
+def _type_section(name: str, node: Schema, paths: list[str]) -> Iterator[str]:
+    yield f"## {name}"
+    yield node[TYPE_ABOUT]
+    more = f" and {len(paths) - MAX_PLACES} more places" if len(paths) > MAX_PLACES else ""
+    yield "At " + ", ".join(f"`{path}`" for path in paths[:MAX_PLACES]) + more + "."
+    required = node.get("required", [])
+    rows = [_row(field, child, required=field in required) for field, child in node["properties"].items()]
+    yield "\n".join(["| field | type | default | limits | |", "| --- | --- | --- | --- | --- |", *rows])
+    if node.get(PRESERVE_UNKNOWN):
+        yield "All other fields are passed on as they are."
+    yield from _rules(node)
+
+
+def _row(field: str, node: Schema, *, required: bool) -> str:
+    default = "*required*" if required else f"`{_flow(node['default'])}`" if "default" in node else ""
+    description = node.get("description", "")
+    rules = [rule["message"] for rule in _scalar_rules(node)]
+    text = " ".join([description, *(f"Refused: {message}." for message in rules)])
+    cells = [f"`{field}`", _type(node), default, "; ".join(_limits(node)), text]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _scalar_rules(node: Schema) -> list[dict[str, str]]:
+    """Rules of a value that has no section of its own."""
+    return [] if TYPE_NAME in node else node.get(VALIDATIONS, [])
+
+
+def _type(node: Schema) -> str:
+    if TYPE_NAME in node:
+        return f"[{node[TYPE_NAME]}](#{node[TYPE_NAME].lower()})"
+    if "enum" in node:
+        return " or ".join(f"`{value}`" for value in node["enum"])
+    if node.get(INT_OR_STRING):
+        return "integer or string"
+    if node["type"] == "array":
+        keys = node.get(LIST_MAP_KEYS)
+        unique = f", unique by `{'`, `'.join(keys)}`" if keys else ", unique" if node[LIST_TYPE] == "set" else ""
+        return f"list of {_type(node['items'])}{unique}"
+    if "additionalProperties" in node:
+        return f"map to {_type(node['additionalProperties'])}"
+    return "object, passed on as it is" if node.get(PRESERVE_UNKNOWN) else str(node["type"])
+
+
+def _limits(node: Schema) -> Iterator[str]:
+    if "enum" in node:
+        return
+    low, high = node.get("minimum"), node.get("maximum")
+    if low is not None or high is not None:
+        yield f"{'' if low is None else low}…{'' if high is None else high}"
+    for what, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "entries")):
+        low, high = node.get(f"min{what}", 0), node.get(f"max{what}")
+        if high is not None:
+            yield f"{low}…{high} {unit}" if low else f"at most {high} {unit}"
+    if "pattern" in node:
+        yield f"`{node['pattern']}`"
+    for child in (node.get("items"), node.get("additionalProperties")):
+        if child is not None and TYPE_NAME not in child:
+            yield from (f"each {limit}" for limit in _limits(child))
+
+
+def _rules(node: Schema) -> Iterator[str]:
+    fields_by_message: dict[str, list[str]] = {}
+    for rule in node.get(VALIDATIONS, []):
+        fields = fields_by_message.setdefault(rule["message"], [])
+        fields += [f"`{rule['fieldPath'].lstrip('.')}`"] if "fieldPath" in rule else []
+    if fields_by_message:
+        lines = [f"- {', '.join(fields)}{': ' * bool(fields)}{text}" for text, fields in fields_by_message.items()]
+        yield "Refused, with the message:\n\n" + "\n".join(lines)
+
+
+def _flow(value: Any) -> str:
+    """A value as one line of YAML."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6)
+    return text.removesuffix("\n").removesuffix("\n...")

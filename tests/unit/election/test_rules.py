@@ -1,0 +1,322 @@
+"""Two never work at once, whatever the order of events, whatever clocks show and whatever strangers do to the Lease."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.cluster.lease import LARGEST, Lease, Record
+from epd_operator.election.rules import RELEASED_SECONDS, Candidate, Timing
+from support.leases import MemoryLease
+
+TIMING = Timing()
+MARGIN = TIMING.duration - TIMING.deadline
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def candidate(name: str = "a") -> Candidate:
+    return Candidate(identity=name, timing=TIMING)
+
+
+def attempt(one: Candidate, server: MemoryLease, *, at: float, now: datetime = NOW) -> bool:
+    """Look and write without delay; whether it leads."""
+    one.saw(server.lease, at=at)
+    record = one.next_record(at=at, now=now)
+    if record is not None:
+        one.wrote(server.write(record, over=one.lease), began=at, at=at)
+    return one.leads
+
+
+def test_a_lease_that_is_not_there_is_made_and_taken_after_its_duration_in_case_it_was_deleted() -> None:
+    server, one = MemoryLease(), candidate()
+    assert not attempt(one, server, at=100.0)
+    assert server.lease is not None
+    assert server.lease.record.holder == ""
+    assert not attempt(one, server, at=114.9)
+    assert attempt(one, server, at=115.0)
+    assert server.lease.record.transitions == 0
+
+
+def test_a_lease_that_came_and_went_unseen_is_not_taken() -> None:
+    server, one, other = MemoryLease(), candidate("a"), candidate("b")
+    one.saw(None, at=0.0)
+    attempt(other, server, at=0.0)
+    assert attempt(other, server, at=15.0)
+    server.lease = None
+    record = one.next_record(at=16.0, now=NOW)
+    assert record is not None
+    one.wrote(server.write(record, over=None), began=16.0, at=16.0)
+    assert not one.leads
+    assert attempt(other, server, at=17.0)
+    assert not attempt(one, server, at=31.0)
+
+
+def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_and_the_transition_is_counted() -> None:
+    server, one = MemoryLease(), candidate()
+    server.put(Record(holder="b", duration_seconds=15, acquired="1", renewed="1", transitions=4))
+    assert not attempt(one, server, at=0.0)
+    server.edit(renewed="2")
+    assert not attempt(one, server, at=14.0)
+    assert not attempt(one, server, at=28.9)
+    assert attempt(one, server, at=29.0)
+    assert server.lease is not None
+    assert (server.lease.record.holder, server.lease.record.transitions) == ("a", 5)
+
+
+def test_a_lease_that_was_given_up_is_taken_at_once() -> None:
+    server, one, other = MemoryLease(), candidate("a"), candidate("b")
+    server.put(Record(holder="x", duration_seconds=15))
+    attempt(one, server, at=0.0)
+    assert attempt(one, server, at=15.0)
+    one.saw(server.lease, at=16.0)
+    given_up = one.released(now=NOW)
+    assert given_up is not None
+    server.write(given_up, over=one.lease)
+    assert attempt(other, server, at=16.1)
+
+
+def test_a_holder_that_a_stranger_removed_may_still_be_working() -> None:
+    server, one = MemoryLease(), candidate()
+    for emptied in (Record(), Record(duration_seconds=15), Record(duration_seconds=0, transitions=9)):
+        server.put(emptied)
+        assert not attempt(one, server, at=0.0)
+
+
+def test_a_stranger_can_neither_hurry_a_candidate_nor_lock_all_of_them_out() -> None:
+    for seconds, wait in ((1, 15.0), (0, 15.0), (40, 40.0), (LARGEST, 60.0)):
+        server, one = MemoryLease(), candidate()
+        server.put(Record(holder="b", duration_seconds=seconds, transitions=LARGEST))
+        assert not attempt(one, server, at=0.0)
+        assert not attempt(one, server, at=wait - 0.1)
+        assert attempt(one, server, at=wait)
+        assert server.lease is not None
+        assert server.lease.record.transitions == LARGEST
+
+
+def test_a_lease_in_its_name_that_it_did_not_write_makes_no_leader() -> None:
+    server, one = MemoryLease(), candidate()
+    server.put(Record(holder="a", duration_seconds=15))
+    assert not attempt(one, server, at=0.0)
+    assert one.released(now=NOW) is None
+
+
+def test_a_leader_whose_lease_was_given_to_somebody_else_leads_no_more() -> None:
+    server, one = MemoryLease(), candidate()
+    attempt(one, server, at=0.0)
+    assert attempt(one, server, at=15.0)
+    server.edit(holder="stranger")
+    assert not attempt(one, server, at=16.0)
+
+
+def test_a_leader_restores_a_lease_that_was_deleted_or_edited_but_left_to_it() -> None:
+    server, one = MemoryLease(), candidate()
+    attempt(one, server, at=0.0)
+    attempt(one, server, at=15.0)
+    server.edit(duration_seconds=1, transitions=77, acquired="")
+    assert attempt(one, server, at=16.0)
+    assert server.lease is not None
+    assert (server.lease.record.duration_seconds, server.lease.record.transitions) == (15, 0)
+    acquired = server.lease.record.acquired
+    server.lease = None
+    assert attempt(one, server, at=17.0)
+    assert server.lease is not None
+    assert server.lease.record.acquired == acquired
+
+
+def test_every_renewal_changes_the_lease_even_while_the_clock_stands_still_or_goes_back() -> None:
+    server, one = MemoryLease(), candidate()
+    attempt(one, server, at=0.0)
+    seen = set()
+    for second in range(10):
+        attempt(one, server, at=15.0 + second, now=NOW - timedelta(days=second // 2))
+        assert server.lease is not None
+        seen.add(server.lease.version)
+    assert len(seen) == 10
+
+
+def test_a_write_whose_answer_was_lost_is_recognised_and_needs_no_wait() -> None:
+    server, one = MemoryLease(), candidate()
+    server.put(Record(holder="b", duration_seconds=15))
+    one.saw(server.lease, at=0.0)
+    record = one.next_record(at=15.0, now=NOW)
+    assert record is not None
+    server.write(record, over=one.lease)
+    assert not one.leads
+    assert attempt(one, server, at=17.0)
+
+
+@dataclass
+class Flight:
+    """A write on its way, and the answer once the server has carried it out; None if it was refused."""
+
+    began: float
+    over: Lease | None
+    record: Record
+    done: bool = False
+    answer: Lease | None = None
+
+
+@dataclass
+class Replica:
+    """A process."""
+
+    one: Candidate
+    wall: datetime
+    flight: Flight | None = None
+    released: bool = False
+
+
+class Election(RuleBasedStateMachine):
+    """Three replicas whose requests are slow, get lost, arrive late; which stop, restart and meet strangers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.server = MemoryLease()
+        self.births = 0
+        self.replicas = [self._new() for _ in range(3)]
+        self.dead: list[Replica] = []
+        self.ghosts: list[Flight] = []
+
+    def _new(self) -> Replica:
+        self.births += 1
+        # Clocks that disagree by hours, one of them standing still.
+        return Replica(one=candidate(f"r{self.births}"), wall=NOW + timedelta(hours=self.births % 5))
+
+    who = st.integers(0, 2)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 2.4, 5.0, 9.9, 10.1, 14.9, 15.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        for index, replica in enumerate(self.replicas):
+            replica.wall += timedelta(seconds=seconds * (index - 1))
+
+    @rule(up=st.sets(who, min_size=1), rounds=st.integers(1, 10))
+    def some_are_up(self, up: set[int], rounds: int) -> None:
+        """The others are stopped, or cut off from the API server."""
+        for _ in range(rounds):
+            for who in sorted(up):
+                self.look(who)
+                self.write(who, slow=False)
+            self.time_passes(2.0)
+
+    @rule(who=who)
+    def look(self, who: int) -> None:
+        replica = self.replicas[who]
+        if replica.flight is None:
+            replica.one.saw(self.server.lease, at=self.now)
+
+    @rule(who=who, slow=st.booleans())
+    def write(self, who: int, slow: bool) -> None:
+        replica = self.replicas[who]
+        if replica.flight is not None:
+            return
+        record = replica.one.next_record(at=self.now, now=replica.wall)
+        if record is not None:
+            replica.flight = Flight(began=self.now, over=replica.one.lease, record=record)
+            if not slow:
+                self.answer(who)
+
+    @rule(who=who)
+    def carry_out(self, who: int) -> None:
+        flight = self.replicas[who].flight
+        if flight is not None and not flight.done:
+            self._carry_out(flight)
+
+    @rule(who=who)
+    def answer(self, who: int) -> None:
+        """The answer arrives; the server may have carried the request out some time before."""
+        self.carry_out(who)
+        replica = self.replicas[who]
+        flight, replica.flight = replica.flight, None
+        if flight is not None and flight.answer is not None:
+            new = not replica.one.leads
+            replica.one.wrote(flight.answer, began=flight.began, at=self.now)
+            if new and self.now < replica.one.work_until:
+                self._check_margin(replica)
+
+    @rule(who=who, late=st.booleans())
+    def lose_answer(self, who: int, late: bool) -> None:
+        flight, self.replicas[who].flight = self.replicas[who].flight, None
+        if flight is not None and not flight.done and late:
+            self.ghosts.append(flight)
+
+    @precondition(lambda self: self.ghosts)
+    @rule()
+    def late_request_arrives(self) -> None:
+        self._carry_out(self.ghosts.pop(0))
+
+    @rule(who=who)
+    def restart(self, who: int) -> None:
+        self.lose_answer(who, late=True)
+        self.dead.append(self.replicas[who])
+        self.replicas[who] = self._new()
+
+    @rule(who=who)
+    def give_up(self, who: int) -> None:
+        replica = self.replicas[who]
+        self.lose_answer(who, late=True)
+        replica.one.resign()
+        replica.one.work_until = min(replica.one.work_until, self.now)
+        replica.released = True
+        replica.one.saw(self.server.lease, at=self.now)
+        record = replica.one.released(now=replica.wall)
+        if record is not None:
+            self.server.write(record, over=replica.one.lease)
+        self.restart(who)
+
+    @rule(
+        fields=st.fixed_dictionaries(
+            {},
+            optional={
+                "holder": st.sampled_from(["stranger", "r1", "r2", "r3"]),
+                "duration_seconds": st.sampled_from([0, 1, 2, 3600, LARGEST]),
+                "renewed": st.sampled_from(["", "never", "9999-01-01T00:00:00.000000Z"]),
+                "transitions": st.sampled_from([0, LARGEST]),
+            },
+        )
+    )
+    def stranger_edits(self, fields: dict[str, object]) -> None:
+        self._edit(fields)
+
+    @rule(duration=st.sampled_from([0, 15, 3600]))
+    def stranger_empties(self, duration: int) -> None:
+        self._edit({"holder": "", "duration_seconds": duration})
+
+    def _edit(self, fields: dict[str, object]) -> None:
+        before = self.server.lease
+        if before is not None:
+            after = replace(before.record, **fields)  # type: ignore[arg-type]
+            # Who forges a release, and not by accident, cannot be told from the holder.
+            if (after.holder, after.duration_seconds) != ("", RELEASED_SECONDS):
+                self.server.put(after)
+
+    @rule()
+    def stranger_deletes(self) -> None:
+        self.server.lease = None
+
+    def _carry_out(self, flight: Flight) -> None:
+        flight.done = True
+        with contextlib.suppress(ClusterError):
+            flight.answer = self.server.write(flight.record, over=flight.over)
+
+    def _check_margin(self, leader: Replica) -> None:
+        """Writes that others sent last have had time to be carried out."""
+        for other in (*self.replicas, *self.dead):
+            if other is not leader and not other.released:
+                assert self.now >= other.one.work_until + MARGIN, (leader.one.identity, other.one.identity)
+
+    @invariant()
+    def at_most_one_works(self) -> None:
+        working = [r.one.identity for r in self.replicas if r.one.leads and self.now < r.one.work_until]
+        assert len(working) <= 1, working
+
+
+TestElection = Election.TestCase
+TestElection.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

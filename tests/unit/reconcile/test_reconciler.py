@@ -1,0 +1,76 @@
+"""Passes over what a cluster may hold and answer, without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from epd_operator.cluster.errors import FaultError, RefusedError
+from epd_operator.reconcile.reconciler import Key, Reconciler
+from support.memory import MemoryCluster
+from support.specs import raw_spec
+
+KEY = Key("serving", "qwen")
+
+
+def forbidden(request: str) -> RefusedError:
+    return RefusedError("a policy says no", request=request, status=403)
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+async def test_a_webhook_that_cannot_be_called_is_told_and_keeps_no_other_child_from_being_written(
+    cluster: MemoryCluster,
+) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    cluster.failures["APPLY", "ServiceAccount"] = FaultError("failed calling webhook", request="APPLY", status=500)
+    with pytest.raises(FaultError):
+        await Reconciler(cluster).reconcile(KEY)
+    assert ("Deployment", "qwen-worker") in cluster.objects
+    assert "failed calling webhook" in cluster.condition("Ready")["message"]
+    cluster.failures.clear()
+    await Reconciler(cluster).reconcile(KEY)
+    assert cluster.condition("Ready")["reason"] != "ChildRefused"
+
+
+async def test_a_child_that_may_not_be_deleted_is_told_and_keeps_no_status_from_being_written(
+    cluster: MemoryCluster,
+) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    await Reconciler(cluster).reconcile(KEY)
+    cluster.create(raw_spec("CoLocated"), status=cluster.status())
+    cluster.failures["DELETE", "Deployment"] = forbidden("DELETE")
+    await Reconciler(cluster).reconcile(KEY)
+    assert cluster.status()["topology"] == "CoLocated"
+    assert "Deployment qwen-worker was refused: a policy says no" in cluster.condition("Stalled")["message"]
+
+
+async def test_a_spec_with_any_number_of_mistakes_is_told_within_bounds(cluster: MemoryCluster) -> None:
+    requests = {f"{number}" + "x" * 10_000: "much" for number in range(16)}
+    cluster.create(raw_spec("Aggregated", worker={"pool": "gb200", "resources": {"requests": requests}}))
+    result = await Reconciler(cluster).reconcile(KEY)
+    assert result.outcome == "invalid"
+    assert "spec.worker.resources.requests.0x" in cluster.condition("Stalled")["message"]
+    assert len(cluster.condition("Stalled")["message"]) <= 4096
+
+
+@pytest.mark.parametrize("spec", [None, {}, [], "text", {"topology": None, "pools": {}}])
+async def test_an_object_of_an_earlier_version_without_a_usable_spec_is_invalid(
+    cluster: MemoryCluster, spec: object
+) -> None:
+    cluster.create(spec)
+    result = await Reconciler(cluster).reconcile(KEY)
+    assert result.outcome == "invalid"
+    assert cluster.condition("Stalled")["reason"] == "SpecInvalid"
+
+
+async def test_conditions_that_others_write_cause_no_write_of_ours(cluster: MemoryCluster) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    for _ in range(3):
+        await Reconciler(cluster).reconcile(KEY)
+    cluster.status()["conditions"].insert(0, {"type": "example.com/Audited", "status": "True"})
+    cluster.writes.clear()
+    await Reconciler(cluster).reconcile(KEY)
+    assert cluster.writes == []

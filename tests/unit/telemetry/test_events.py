@@ -1,0 +1,222 @@
+"""Events beside the passes: merged, limited, dropped, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from epd_operator.cluster.client import Cluster
+from epd_operator.cluster.errors import ClusterError, FencedError, NotFoundError, RefusedError, UnavailableError
+from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.kinds import Kind
+from epd_operator.plan.status.events import Action, EventType, StatusEvent
+from epd_operator.telemetry.events import MAX_KNOWN, MAX_WAITING, RATE, WINDOW_SECONDS, EventOutcome, EventRecorder
+
+IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Events(Cluster):
+    """Keeps Events, fails when told to."""
+
+    def __init__(self) -> None:
+        self.created: dict[str, Mapping[str, Any]] = {}
+        self.series: dict[str, Mapping[str, Any]] = {}
+        self.requests = 0
+        self.failure: Exception | None = None
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        await self._answer()
+        name = f"qwen-{len(self.created)}"
+        self.created[name] = body
+        return {"kind": kind.kind, "metadata": {"name": name, "namespace": namespace}}
+
+    async def patch(self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        await self._answer()
+        if name not in self.created:
+            raise NotFoundError("expired", request=f"PATCH {kind.plural} {namespace}", status=404)
+        self.series[name] = body["series"]
+        return {}
+
+    async def _answer(self) -> None:
+        self.requests += 1
+        await self.answers.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def notes(self) -> list[str]:
+        return [body["note"] for body in self.created.values()]
+
+
+class World:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.cluster = Events()
+        self.outcomes: Counter[str] = Counter()
+        self.announcer = EventRecorder(
+            self.cluster, count=self._count, reporter="pod-1", clock=lambda: self.seconds, now=self._now
+        )
+
+    def _now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.seconds)
+
+    def _count(self, _announcement: StatusEvent, outcome: EventOutcome) -> None:
+        self.outcomes[outcome.value] += 1
+
+    async def tell(self, *announcements: StatusEvent, identity: Identity = IDENTITY) -> None:
+        """Announce, and let the task write as far as it can."""
+        for announcement in announcements:
+            self.announcer.announce(identity, announcement)
+        task = asyncio.ensure_future(self.announcer.run())
+        for _ in range(20 * (1 + len(announcements))):
+            await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def problem(note: str = "pd 0/1: words", *, kind: EventType = EventType.WARNING) -> StatusEvent:
+    return StatusEvent(type=kind, reason="CrashLooping", action=Action.START_PODS, note=note)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_an_event_is_about_the_incarnation_and_says_who_writes_it_and_when(world: World) -> None:
+    await world.tell(problem())
+    (body,) = world.cluster.created.values()
+    assert body["regarding"]["uid"] == "u-1"
+    assert body["metadata"]["namespace"] == "serving"
+    assert (body["type"], body["reason"], body["action"]) == ("Warning", "CrashLooping", "StartPods")
+    assert body["reportingInstance"] == "pod-1"
+    assert body["eventTime"] == "2026-01-01T00:00:00.000000Z"
+
+
+async def test_the_same_again_raises_the_count_of_the_event_that_is_there(world: World) -> None:
+    for _ in range(3):
+        await world.tell(problem())
+        world.seconds += 60
+    assert len(world.cluster.created) == 1
+    assert world.cluster.series == {"qwen-0": {"count": 3, "lastObservedTime": "2026-01-01T00:02:00.000000Z"}}
+    assert world.outcomes == {"written": 1, "merged": 2}
+
+
+@pytest.mark.parametrize(
+    ("announcement", "identity"),
+    [
+        (problem("pd 0/1: others"), IDENTITY),
+        (problem(kind=EventType.NORMAL), IDENTITY),
+        (problem(), Identity(name="qwen", namespace="serving", uid="u-2")),
+    ],
+)
+async def test_something_else_is_an_event_of_its_own(
+    world: World, announcement: StatusEvent, identity: Identity
+) -> None:
+    await world.tell(problem())
+    await world.tell(announcement, identity=identity)
+    assert world.outcomes == {"written": 2}
+
+
+async def test_a_series_ends_when_nothing_has_come_for_a_while(world: World) -> None:
+    for _ in range(3):
+        await world.tell(problem())
+        world.seconds += WINDOW_SECONDS
+    assert len(world.cluster.created) == 1
+    world.seconds += 1
+    await world.tell(problem())
+    assert len(world.cluster.created) == 2
+
+
+async def test_an_event_that_has_expired_is_written_anew(world: World) -> None:
+    await world.tell(problem())
+    world.cluster.created.clear()
+    await world.tell(problem())
+    assert len(world.cluster.created) == 1
+    assert world.outcomes == {"written": 2}
+
+
+async def test_a_pod_that_flaps_cannot_flood_the_cluster_and_hides_no_other_object(world: World) -> None:
+    await world.tell(*(problem(f"note {number}") for number in range(100)))
+    assert len(world.cluster.created) == RATE.burst
+    assert world.outcomes["dropped"] == 100 - RATE.burst
+    await world.tell(problem("good news", kind=EventType.NORMAL))
+    await world.tell(problem("another"), identity=Identity(name="other", namespace="serving", uid="u-9"))
+    world.seconds += RATE.every
+    await world.tell(problem("later"), problem("too soon"))
+    assert world.cluster.notes()[RATE.burst :] == ["good news", "another", "later"]
+
+
+async def test_what_was_too_much_to_write_is_counted_in_the_series(world: World) -> None:
+    await world.tell(*(problem() for _ in range(50)))
+    world.seconds += RATE.every
+    await world.tell(problem())
+    assert world.cluster.requests == RATE.burst + 1
+    assert world.cluster.series["qwen-0"]["count"] == 51
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome", "words"),
+    [
+        (UnavailableError("down", request="CREATE", status=503), "failed", "no Event could be written"),
+        (RefusedError("forbidden", request="CREATE", status=403), "failed", "no Event could be written"),
+        (RuntimeError("a mistake"), "failed", "no Event could be written"),
+        (FencedError("not sent", request="CREATE"), "dropped", ""),
+        (NotFoundError("no such namespace", request="CREATE", status=404), "dropped", ""),
+        (
+            RefusedError("forbidden: unable to create new content in namespace serving because it is being terminated",
+                         request="CREATE", status=403),
+            "dropped",
+            "",
+        ),
+    ],
+)  # fmt: skip
+async def test_an_event_that_fails_is_counted_and_ends_nothing(
+    world: World, failure: ClusterError, outcome: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cluster.failure = failure
+    await world.tell(problem())
+    assert world.outcomes == {outcome: 1}
+    assert (words in caplog.text) if words else (caplog.text == "")
+    world.cluster.failure = None
+    await world.tell(problem())
+    assert world.outcomes["written"] == 1
+
+
+async def test_announcing_never_waits_and_what_does_not_fit_is_dropped(world: World) -> None:
+    world.cluster.answers.clear()
+    for number in range(MAX_WAITING + 10):
+        world.announcer.announce(IDENTITY, problem(f"note {number}"))
+    assert world.outcomes == {"dropped": 10}
+    await world.tell()
+    assert world.cluster.requests == 1
+    # Those that waited when the task ended; the one on its way is neither written nor dropped.
+    assert world.outcomes == {"dropped": 10 + MAX_WAITING - 1}
+
+
+async def test_what_waits_about_an_object_that_goes_is_dropped(world: World) -> None:
+    other = Identity(name="other", namespace="serving", uid="u-2")
+    world.announcer.announce(IDENTITY, problem("gone"))
+    world.announcer.announce(other, problem("there"))
+    world.announcer.forget(Key("serving", "qwen"))
+    await world.tell()
+    assert world.cluster.notes() == ["there"]
+    assert world.outcomes == {"dropped": 1, "written": 1}
+
+
+async def test_memory_is_bounded(world: World) -> None:
+    for number in range(MAX_KNOWN + 10):
+        await world.tell(problem(), identity=Identity(name="qwen", namespace="serving", uid=str(number)))
+    assert world.outcomes == {"written": MAX_KNOWN + 10}
+    kept = [len(held) for held in vars(world.announcer).values() if isinstance(held, OrderedDict | deque)]
+    assert sorted(kept) == [0, MAX_KNOWN]

@@ -1,0 +1,155 @@
+"""The web server of the metrics, over real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import socket
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, enable_created_metrics
+
+from epd_operator.telemetry.server import MAX_CONNECTIONS, MAX_REQUEST_BYTES, MetricsServer
+
+WAIT_SECONDS = 30
+
+
+def started(*, deadline: float = 30.0) -> tuple[int, Gauge]:
+    registry = CollectorRegistry()
+    gauge = Gauge("epd_test", "A number.", registry=registry)
+    return MetricsServer(registry, deadline=deadline).start(0), gauge
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return started()[0]
+
+
+def ask(port: int, method: str = "GET", path: str = "/metrics", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.headers), answer.read()
+
+
+def opened(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What arrives until the other side closes."""
+    with contextlib.suppress(ConnectionResetError):
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+    return b""
+
+
+def test_a_scraper_reads_the_metrics(port: int) -> None:
+    status, headers, body = ask(port)
+    assert (status, body.splitlines()[-1]) == (200, b"epd_test 0.0")
+    assert headers["Content-Type"].startswith("text/plain")
+
+
+def test_a_scraper_may_ask_for_openmetrics_and_gzip(port: int) -> None:
+    accepted = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+    _, headers, body = ask(port, Accept=accepted, **{"Accept-Encoding": "gzip"})
+    assert headers["Content-Type"].startswith("application/openmetrics-text")
+    assert gzip.decompress(body).endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text;version=1.0.0"])
+def test_the_page_does_not_say_when_its_series_began(accept: str) -> None:
+    enable_created_metrics()
+    registry = CollectorRegistry()
+    Counter("epd_turns_total", "Turns.", registry=registry).inc()
+    _, _, body = ask(MetricsServer(registry).start(0), Accept=accept)
+    assert b"epd_turns_total 1.0" in body
+    assert b"_created" not in body
+
+
+@pytest.mark.parametrize("accept", ["application/openmetrics-text;version=x", "text/plain;version=1.0.0.0.x", ";;=,"])
+def test_an_accept_header_that_means_nothing_is_answered_in_plain_text(port: int, accept: str) -> None:
+    status, headers, _ = ask(port, Accept=accept)
+    assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/metrics", 405), ("GET", "/healthz", 404), ("GET", "/metrics?name[]=x", 200), ("HEAD", "/metrics", 200)],
+)
+def test_only_reading_the_metrics_is_answered(port: int, method: str, path: str, status: int) -> None:
+    assert ask(port, method, path)[0] == status
+
+
+@pytest.mark.parametrize(
+    "request_text", ["\r\n\r\n", "GET\r\n\r\n", "GET /metrics SMTP\r\n\r\n", "\xff\xfe a b\r\n\r\n"]
+)
+def test_what_is_no_request_is_refused(port: int, request_text: str) -> None:
+    with opened(port) as connection:
+        connection.sendall(request_text.encode("latin-1"))
+        assert everything(connection).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("header", ["X: " + "x" * MAX_REQUEST_BYTES, "a:b\r\n" * 150])
+def test_a_request_that_is_too_large_brings_no_metrics(port: int, header: str) -> None:
+    with opened(port) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(f"GET /metrics HTTP/1.1\r\n{header}\r\n\r\n".encode())
+        assert b"epd_test" not in everything(connection)
+    assert ask(port)[0] == 200
+
+
+def test_whoever_is_silent_is_sent_away() -> None:
+    port, _ = started(deadline=0.2)
+    with opened(port) as connection:
+        connection.sendall(b"GET /metrics")
+        assert everything(connection) == b""
+
+
+def crowd(stack: contextlib.ExitStack, port: int, address: str, *, size: int) -> list[socket.socket]:
+    """Connections from an address that say something and never finish."""
+    made = []
+    for _ in range(size):
+        source = (address, 0)
+        made.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_SECONDS, source)))
+        made[-1].sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    return made
+
+
+def test_slow_connections_lock_out_nobody_and_the_oldest_goes_first(caplog: pytest.LogCaptureFixture) -> None:
+    port, _ = started(deadline=100 * WAIT_SECONDS)
+    with contextlib.ExitStack() as stack:
+        slow = crowd(stack, port, "127.0.0.1", size=MAX_CONNECTIONS)
+        assert ask(port)[0] == 200
+        assert everything(slow[0]) == b""
+        slow[-1].sendall(b"y\r\n\r\n")
+        assert b"epd_test" in everything(slow[-1])
+        crowd(stack, port, "127.0.0.1", size=MAX_CONNECTIONS)
+        assert ask(port)[0] == 200
+    assert "StreamReader" not in caplog.text
+
+
+def test_whoever_has_few_connections_keeps_them_while_another_address_makes_many() -> None:
+    port, _ = started(deadline=100 * WAIT_SECONDS)
+    with contextlib.ExitStack() as stack:
+        (probe,) = crowd(stack, port, "127.0.0.2", size=1)
+        crowd(stack, port, "127.0.0.1", size=2 * MAX_CONNECTIONS)
+        probe.sendall(b"y\r\n\r\n")
+        assert b"epd_test" in everything(probe)
+
+
+def test_a_metric_that_cannot_be_computed_is_an_error_and_does_not_end_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port, gauge = started()
+    gauge.set_function(lambda: 1 / 0)
+    assert ask(port)[0] == 500
+    gauge.set_function(lambda: 7)
+    assert b"epd_test 7" in ask(port)[2]
+    assert "metrics could not be shown" in caplog.text
+
+
+def test_a_port_that_is_taken_is_an_error_at_the_start(port: int) -> None:
+    with pytest.raises(OSError, match="in use"):
+        MetricsServer(CollectorRegistry()).start(port)
