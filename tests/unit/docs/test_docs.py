@@ -22,9 +22,13 @@ from epd_operator.telemetry.scaling_metrics import PageMetrics, ScalingMetrics
 from support.specs import spec as parsed_spec
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), *DECISIONS]
 CONDITIONS = ROOT / "docs" / "conditions.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+POD_CONTRACT = ROOT / "docs" / "pod-contract.md"
+HIGH_AVAILABILITY = ROOT / "docs" / "high-availability.md"
+METRICS = ROOT / "docs" / "metrics-reference.md"
 IDENTITY = Identity(name="qwen-vl", namespace="default", uid="1")
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -104,10 +108,25 @@ def test_every_page_of_the_documentation_is_in_the_index() -> None:
     assert [page.name for page in PAGES if page.parent.name == "docs" and page.name not in linked] == ["index.md"]
 
 
-def test_python_files_that_architecture_md_names_exist() -> None:
+def test_every_decision_is_in_the_index_of_decisions() -> None:
+    linked = set(links(ROOT / "docs" / "decisions" / "index.md"))
+    assert [page.name for page in DECISIONS if page.name not in linked] == ["index.md"]
+
+
+@pytest.mark.parametrize("page", [page for page in DECISIONS if page.name != "index.md"], ids=lambda page: page.stem)
+def test_every_decision_has_its_number_and_the_three_sections(page: Path) -> None:
+    (_, title), *sections = HEADING.findall(prose(page))
+    assert title.startswith(f"{page.name[:4]}: ")
+    assert [name for _, name in sections] == ["Context", "Decision", "Consequences"]
+
+
+@pytest.mark.parametrize(
+    "page", [ARCHITECTURE, POD_CONTRACT, HIGH_AVAILABILITY, *DECISIONS], ids=lambda page: page.stem
+)
+def test_python_files_that_pages_about_the_code_name_exist(page: Path) -> None:
     places = (ROOT, ROOT / "operator" / "src" / "epd_operator")
-    named = [name for name in SPAN.findall(prose(ARCHITECTURE)) if re.fullmatch(r"[\w/.]+\.py", name)]
-    assert named
+    named = [name for name in SPAN.findall(prose(page)) if re.fullmatch(r"[\w/.]+\.py", name)]
+    assert named or page in DECISIONS
     assert [name for name in named if not any((place / name).is_file() for place in places)] == []
 
 
@@ -200,9 +219,9 @@ def test_parts_of_manifests_fit_the_crd(document: dict[str, Any], schema: dict[s
 # What runs
 
 
-def table_names(title: str) -> set[str]:
-    """Code spans in the first column of the table under a heading of architecture.md."""
-    rows = [line.split("|")[1] for line in section(ARCHITECTURE, title).splitlines() if line.startswith("| ")]
+def table_names(page: Path, title: str) -> set[str]:
+    """Code spans in the first column of the tables under a heading of a page."""
+    rows = [line.split("|")[1] for line in section(page, title).splitlines() if line.startswith("| ")]
     return {name for row in rows for name in SPAN.findall(row)}
 
 
@@ -216,11 +235,11 @@ def test_the_environment_table_is_what_the_containers_get() -> None:
                 env = {variable["name"]: variable.get("value", "") for variable in container["env"]}
                 group = yaml.safe_load(env.pop("EPD_GROUP", "{}"))
                 given.update(env, *(process["env"] for process in group.get("processes", ())))
-    assert table_names("Environment of the processes") == given
+    assert table_names(POD_CONTRACT, "Environment of the processes") == given
 
 
 def test_the_ports_table_has_every_port_that_the_pods_declare() -> None:
-    documented = set(map(int, re.findall(r"\b\d{4,5}\b", section(ARCHITECTURE, "Ports"))))
+    documented = set(map(int, re.findall(r"\b\d{4,5}\b", section(POD_CONTRACT, "Ports"))))
     for topology in ("Aggregated", "CoLocated", "Disaggregated"):
         for stage in plan_stages(parsed_spec(topology), identity=IDENTITY):
             declared = [port for c in stage.pod_template["spec"]["containers"] for port in c.get("ports", ())]
@@ -230,7 +249,7 @@ def test_the_ports_table_has_every_port_that_the_pods_declare() -> None:
 
 
 def test_the_metrics_table_is_what_the_operator_exports() -> None:
-    documented = {name.partition("{")[0] for name in table_names("Metrics of the operator")}
+    documented = {name.partition("{")[0] for name in table_names(METRICS, "Metrics of the operator")}
     metrics = Metrics()
     ScalingMetrics(metrics.registry)
     PageMetrics(metrics.registry)

@@ -51,7 +51,7 @@ def key_of_child(child: Mapping[str, Any]) -> Key | None:
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Settings of kopf; see docs/architecture.md for the reasons."""
+    """Settings of kopf; see docs/decisions/0001-kopf-only-watches.md for the reasons."""
     settings.posting.enabled = False
     settings.peering.standalone = True
     # Kinds are known in advance; scanning would need rights on CustomResourceDefinitions and namespaces.
