@@ -169,7 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("counts", nargs="*", type=int, default=[1, 100, 1000])
     columns = "objects | all Deployments after | writes / object | requests / object | operator CPU | memory"
-    columns += " | one change, median (worst) | writes in 30 s of rest"
+    columns += " | one change, median (worst) | writes in 30 s without changes"
     print(f"| {columns} |\n|{'---|' * 8}")
     for count in parser.parse_args().counts:
         with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ RULES = rules()
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 RECORDED = {rule["record"] for rule in RULES if "record" in rule}
 CHARTED = {"epd:objective_time_to_first_token_seconds", "epd:objective_inter_token_latency_seconds"}
-SECTIONS = ["Meaning", "Impact", "Diagnosis", "Way out"]
+SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
 each_alert = pytest.mark.parametrize("name", ALERTS)
 

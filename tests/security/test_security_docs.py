@@ -1,4 +1,4 @@
-"""docs/security.md: tests that it names exist, and its tables of rights are those of the chart."""
+"""docs/security.md and docs/threat-model.md: named tests exist, and the tables of rights are those of the chart."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from support.helm import Helm, binary
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "security.md").read_text()
+THREATS = (ROOT / "docs" / "threat-model.md").read_text()
 TESTS = "\n".join(path.read_text() for folder in ("tests", "e2e/tests") for path in (ROOT / folder).rglob("test_*.py"))
 
 
 def test_every_test_that_is_named_exists() -> None:
-    names = set(re.findall(r"`(test_\w+)`", TEXT))
+    text = TEXT + THREATS
+    names = set(re.findall(r"`(test_\w+)`", text))
     assert len(names) > 15
     assert [name for name in sorted(names) if not re.search(rf"def {name}\(", TESTS)] == []
-    paths = set(re.findall(r"`(tests/[\w/]+\.py)`", TEXT))
+    paths = set(re.findall(r"`(tests/[\w/]+\.py)`", text))
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 

@@ -1,7 +1,7 @@
--- Health of an EPDDeployment in Argo CD. argocd-cm.yaml holds a copy of it; docs/gitops.md explains it.
--- Argo CD gives scripts no string and no math library.
+-- Health of an EPDDeployment in Argo CD. argocd-cm.yaml contains a copy of this file; docs/gitops.md explains it.
+-- Scripts in Argo CD have no string library and no math library.
 
--- Reasons of Ready that Kubernetes retries for ever, mostly in vain.
+-- Reasons of Ready that Kubernetes retries permanently, mostly without success.
 local needs_a_person = {
   ContainerConfigInvalid = true,
   CrashLooping = true,
@@ -14,7 +14,7 @@ local function table_or_empty(value)
   return {}
 end
 
-local function says(condition)
+local function describe(condition)
   local reason, message = condition.reason, condition.message
   if type(reason) ~= "string" then reason = "no reason" end
   if type(message) ~= "string" then message = "no message" end
@@ -40,18 +40,18 @@ end
 local ready = table_or_empty(conditions.Ready)
 
 if table_or_empty(conditions.Stalled).status == "True" then
-  return { status = "Degraded", message = says(conditions.Stalled) }
+  return { status = "Degraded", message = describe(conditions.Stalled) }
 end
 if ready.status == "False" and needs_a_person[ready.reason] then
-  return { status = "Degraded", message = says(ready) }
+  return { status = "Degraded", message = describe(ready) }
 end
 if ready.status == "True" and table_or_empty(conditions.Reconciling).status ~= "True" then
-  return { status = "Healthy", message = says(ready) }
+  return { status = "Healthy", message = describe(ready) }
 end
 if ready.status == nil then
-  return { status = "Progressing", message = "the operator has not told its state yet" }
+  return { status = "Progressing", message = "the operator has not reported a status yet" }
 end
--- A roll-out is not over while requests are answered, so that the next sync wave waits for it.
+-- A rollout stays Progressing although requests are answered, so that the next sync wave waits until it is complete.
 local answered = ""
 if table_or_empty(conditions.Available).status == "True" then answered = " (requests are answered)" end
-return { status = "Progressing", message = says(ready) .. answered }
+return { status = "Progressing", message = describe(ready) .. answered }

@@ -1,4 +1,4 @@
-"""docs/events.md tells of every reason that an Event can have."""
+"""docs/events.md lists every reason that an Event can have."""
 
 from __future__ import annotations
 
