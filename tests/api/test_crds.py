@@ -18,9 +18,10 @@ from epd_operator.api.v1alpha1.epdstagescale import SCALE_PLURAL
 from support.apiserver import ApiServer
 from support.bad_objects import A, C, D, deployment
 from support.client import Answer
+from support.examples import deployment_files
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+EXAMPLES = deployment_files()
 COLLECTION = f"/apis/{GROUP}/{VERSION}/namespaces/default/{PLURAL}"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

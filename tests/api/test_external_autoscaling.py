@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from epd_operator.cluster.client import Cluster, connect
 from epd_operator.objects.identity import Key
@@ -23,6 +24,7 @@ from support.specs import raw_spec
 ROOT = Path(__file__).parents[2]
 METRIC = "encoderqueue"
 NAMESPACE = "default"
+EXAMPLES = list(yaml.safe_load_all((ROOT / "examples" / "autoscaling" / "hpa.yaml").read_text()))
 ATTEMPTS = 300
 
 METRICS_CRD: dict[str, Any] = {
@@ -145,3 +147,13 @@ async def test_a_stock_hpa_scales_a_stage_up_and_down_and_the_spec_is_never_writ
     assert primary is not None
     assert primary["metadata"]["generation"] == 1
     assert primary["spec"]["encoder"]["replicas"] == 2
+
+
+@pytest.mark.parametrize("document", EXAMPLES, ids=lambda document: document["metadata"]["name"])
+def test_an_example_of_a_stock_hpa_is_accepted_under_strict_field_validation(
+    server: ApiServer, document: dict[str, Any]
+) -> None:
+    path = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
+    answer = server.client.create(path, document, dry_run=True)
+    assert answer.ok, answer.message
+    assert answer.warnings == ()

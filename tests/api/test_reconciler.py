@@ -10,11 +10,11 @@ import yaml
 
 from epd_operator.cluster.errors import FaultError, NotFoundError
 from epd_operator.objects.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
+from support.examples import deployment_files
 from support.operated import PRIMARIES, World, moment
 from support.specs import TOPOLOGIES, raw_spec
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+EXAMPLES = deployment_files()
 OF_QWEN = "epd.dev/deployment=qwen"
 
 

@@ -18,14 +18,15 @@ from epd_operator.plan.replicas import is_internal
 from epd_operator.reconcile.reconciler import Reconciler
 from epd_operator.scaling.model import Decision, ScalingReason
 from support.apiserver import ApiServer
-from support.gitops import EXAMPLES, ROOT
+from support.examples import deployment_files
+from support.gitops import EXAMPLES
 from support.kubectl import Kubectl
 from support.operated import READS, World
 from support.specs import raw_spec
 
 OVERLAYS = sorted(path.parent for path in (EXAMPLES / "kustomize").rglob("kustomization.yaml"))
 SOURCES = {
-    **{f"{path.parent.name}/{path.name}": ("-f", path) for path in sorted((ROOT / "examples").glob("*/*.yaml"))},
+    **{f"{path.parent.name}/{path.name}": ("-f", path) for path in deployment_files()},
     **{f"kustomize/{folder.name}": ("-k", folder) for folder in OVERLAYS},
 }
 MODES = {"server-side": ("--server-side",), "client-side": ()}

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", ROOT / "charts/epd-operator/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "charts/epd-operator/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KEEPS_VALUES = re.compile(r"--reset-then-reuse-values|(-f|--values)[ =]")
 STAGE_OF_ONE_TOPOLOGY = re.compile(r"app\.kubernetes\.io/component=(pd|group|worker|encoder)\b")

@@ -37,7 +37,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 MAKE = re.compile(r"(?:^|[;&|] *)make((?: +[^#\n`;&|]+)?)", re.MULTILINE)
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+every_page = pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 
 
 def prose(page: Path) -> str:
