@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.kinds import DEPLOYMENT, EVENT, POD
 from epd_operator.plan.status.events import MAX_NOTE, StatusEvent, scaling_event
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
@@ -79,7 +79,7 @@ def identity(world: World, uid: str = "u-1") -> Identity:
 
 def scaled(message: str = "words") -> StatusEvent:
     decision = Decision(
-        stage=StageName.PD, current=1, desired=2, reason=ScalingReason.LOAD_ABOVE_TARGET, message=message
+        stage=StageKey(StageName.PD), current=1, desired=2, reason=ScalingReason.LOAD_ABOVE_TARGET, message=message
     )
     return scaling_event(decision)
 

@@ -12,7 +12,7 @@ import pytest
 from epd_operator.cluster.client import Cluster, connect
 from epd_operator.objects.identity import Key
 from epd_operator.objects.kinds import DISRUPTION_BUDGET, EPD_DEPLOYMENT, NETWORK_POLICY, POD, ROLE_BINDING, Kind
-from epd_operator.plan.planner import Settings
+from epd_operator.plan.children.child_kind import Settings
 from epd_operator.reconcile.reconciler import Reconciler, Result
 from support.client import Answer, Client
 from support.operated import PRIMARIES, World, moment

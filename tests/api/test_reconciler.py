@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from epd_operator.cluster.errors import FaultError, NotFoundError
-from epd_operator.objects.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
+from epd_operator.plan.children.registry import CHILD_KINDS
 from support.examples import deployment_files
 from support.operated import PRIMARIES, World, moment
 from support.specs import TOPOLOGIES, raw_spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.plan.observation import Observation
 from epd_operator.reconcile.reconciler import Reconciler
@@ -37,15 +37,15 @@ class Decided:
         self._desired = desired
         self._loads = loads
 
-    def decisions(self, _key: Key, *, identity: Identity) -> dict[StageName, Decision]:
+    def decisions(self, _key: Key, *, identity: Identity) -> dict[StageKey, Decision]:
         decision = Decision(
-            stage=StageName.WORKER,
+            stage=StageKey(StageName.WORKER),
             current=3,
             desired=self._desired,
             reason=ScalingReason.LOAD_BELOW_TARGET,
             message=f"{identity.name} is idle",
         )
-        return {StageName.WORKER: decision}
+        return {StageKey(StageName.WORKER): decision}
 
     def loads(self, _key: Key) -> dict[str, float]:
         return self._loads

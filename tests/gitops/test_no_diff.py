@@ -11,8 +11,9 @@ import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity, Key
-from epd_operator.objects.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT
+from epd_operator.objects.identity import Identity, Key, StageKey
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT
+from epd_operator.plan.children.registry import CHILD_KINDS
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.replicas import is_internal
 from epd_operator.reconcile.reconciler import Reconciler
@@ -38,14 +39,18 @@ class Decided:
     def __init__(self, spec: dict[str, Any]) -> None:
         parsed = EPDDeploymentSpec.model_validate(spec)
         self._decisions = {
-            stage: Decision(
-                stage=stage, current=1, desired=3, reason=ScalingReason.LOAD_BELOW_TARGET, message="it is busy"
+            StageKey(stage): Decision(
+                stage=StageKey(stage),
+                current=1,
+                desired=3,
+                reason=ScalingReason.LOAD_BELOW_TARGET,
+                message="it is busy",
             )
             for stage in StageName
             if getattr(parsed, stage.value, None) is not None and is_internal(parsed, stage)
         }
 
-    def decisions(self, _key: Key, *, identity: Identity) -> dict[StageName, Decision]:  # noqa: ARG002
+    def decisions(self, _key: Key, *, identity: Identity) -> dict[StageKey, Decision]:  # noqa: ARG002
         return self._decisions
 
     def loads(self, _key: Key) -> dict[str, float]:

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.cluster.client import Request
 from epd_operator.loads.fetch import PageOutcome
-from epd_operator.objects.identity import Key
+from epd_operator.objects.identity import Key, StageKey
 from epd_operator.plan.status.events import Action, EventType, StatusEvent
 from epd_operator.plan.status.reasons import ConditionType, Reason
 from epd_operator.reconcile.queue import WorkQueue
@@ -50,7 +50,7 @@ class OperatorMetrics:
         self._scaling = ScalingMetrics(self._metrics.registry)
         self._scraping = PageMetrics(self._metrics.registry)
         self._metrics.queue.watch(WorkQueue(clock=lambda: 0.0, random=lambda: 0.0))
-        health.show(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
+        health.export_health(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
 
     def page(self) -> bytes:
         """What Prometheus gets."""
@@ -68,7 +68,7 @@ class OperatorMetrics:
         for verb, kind, status in (("GET", "EPDDeployment", 200), ("APPLY", "Deployment", 200), ("GET", "Pod", 404)):
             metrics.api.observe(Request(verb=verb, kind=kind, status=status, seconds=0.004))
         ready = StatusEvent(type=EventType.NORMAL, reason=Reason.ALL_STAGES_READY, action=Action.RECONCILE, note="x")
-        metrics.events.observe(ready, events.Outcome.WRITTEN)
+        metrics.events.observe(ready, events.EventOutcome.WRITTEN)
         for key, (topology, stages) in self._objects.items():
             state = DeploymentState(generation=3, model="tiny", status=good_status(topology, stages))
             metrics.objects.show(key, state)
@@ -80,7 +80,7 @@ class OperatorMetrics:
 
 def _decision(stage: StageName, *, replicas: int) -> Decision:
     return Decision(
-        stage=stage,
+        stage=StageKey(stage),
         current=replicas,
         desired=replicas,
         reason=ScalingReason.WITHIN_TARGET,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Metric, MetricType, Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
@@ -45,9 +46,9 @@ class OperatorScaler:
         self.decisions: list[Decision] = []
         self._scaling = scaling or Scaling(interval_seconds=int(INTERVAL))
         self._level = level
-        self._states: dict[StageName, StageMemory] = {}
-        self._settings: dict[StageName, Autoscaling | None] = {
-            StageName(name): Autoscaling(
+        self._states: dict[StageKey, StageMemory] = {}
+        self._settings: dict[StageKey, Autoscaling | None] = {
+            StageKey(StageName(name)): Autoscaling(
                 max_replicas=m.maximum, metrics=[Metric(type=MetricType.REQUESTS, target_per_replica=m.target)]
             )
             for name, m in models.items()
@@ -64,7 +65,7 @@ class OperatorScaler:
             service_level=self._level,
         )
         self.decisions += decisions
-        return {decision.stage.value: decision.desired for decision in decisions}
+        return {decision.stage.name.value: decision.desired for decision in decisions}
 
 
 def _observed(name: str, stage: Stage, now: float) -> StageObservation:
@@ -73,7 +74,7 @@ def _observed(name: str, stage: Stage, now: float) -> StageObservation:
         for pod in stage.staying()
     )
     return StageObservation(
-        stage=StageName(name),
+        stage=StageKey(StageName(name)),
         at=now,
         replicas=stage.wanted,
         pods=pods,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from epd_operator import __version__
 from epd_operator.cluster.client import own_namespace
-from epd_operator.plan.planner import WORKER_ROLE
+from epd_operator.plan.children.child_kind import WORKER_ROLE
 from epd_operator.run import LEASE_NAME, Options, run
 
 

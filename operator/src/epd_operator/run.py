@@ -20,7 +20,7 @@ from epd_operator.election.elector import Elector, LeadershipLostError
 from epd_operator.election.leader import LeaderTasks, fence, run_while_leading
 from epd_operator.election.rules import Timing
 from epd_operator.loads.sources import open_sources
-from epd_operator.plan.planner import WORKER_ROLE, Settings
+from epd_operator.plan.children.child_kind import WORKER_ROLE, Settings
 from epd_operator.reconcile.reconciler import utc_now
 from epd_operator.telemetry.health import Health, HealthServer, export_health
 from epd_operator.telemetry.logs import configure_logging

@@ -14,8 +14,9 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.election.leader import LeaderTasks
 from epd_operator.loads.sources import Sources
 from epd_operator.objects.identity import Key
-from epd_operator.objects.kinds import INDEPENDENT_KINDS, Kind
-from epd_operator.plan.planner import Settings
+from epd_operator.objects.kinds import Kind
+from epd_operator.plan.children.child_kind import Settings
+from epd_operator.plan.children.registry import OPTIONAL_KINDS, WATCHED_KINDS
 from epd_operator.plan.status.events import scaling_event
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
@@ -85,10 +86,10 @@ async def _watch(
     Raises:
         Exception: something else can be watched by now, or something cannot any more: begin anew.
     """
-    needed = [kind for kind in kopf_watch.WATCHED_KINDS if kind not in INDEPENDENT_KINDS]
+    needed = [kind for kind in WATCHED_KINDS if kind not in OPTIONAL_KINDS]
     served = await until_listable(cluster, kinds=needed, namespaces=namespaces)
-    missing = await missing_kinds(cluster, kinds=INDEPENDENT_KINDS, namespaces=served)
-    kinds = [kind for kind in kopf_watch.WATCHED_KINDS if kind not in missing]
+    missing = await missing_kinds(cluster, kinds=OPTIONAL_KINDS, namespaces=served)
+    kinds = [kind for kind in WATCHED_KINDS if kind not in missing]
     async with asyncio.TaskGroup() as group:
         group.create_task(kopf_watch.watch(queue=queue, namespaces=served, on_started=on_watching, kinds=kinds))
         if missing:

@@ -21,7 +21,7 @@ from epd_operator.loads.latency import LatencyTotals, StageTotals, Totals
 from epd_operator.loads.measurements import Measurements
 from epd_operator.loads.sources import NO_PROMETHEUS
 from epd_operator.loads.targets import Target
-from epd_operator.objects.identity import COMPONENT_LABEL, Identity, Key
+from epd_operator.objects.identity import COMPONENT_LABEL, Identity, Key, StageKey
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.scaling.model import Decision, PodLoad, ScalingReason
 from epd_operator.telemetry.logs import JsonFormatter
@@ -80,7 +80,7 @@ class World:
         self.told.append(decision)
 
     def desired(self) -> int | None:
-        decision = self.scaler.decisions(KEY, identity=IDENTITY).get(StageName.ENCODER)
+        decision = self.scaler.decisions(KEY, identity=IDENTITY).get(StageKey(StageName.ENCODER))
         return decision.desired if decision else None
 
     def series(self) -> dict[str, float]:
@@ -142,7 +142,10 @@ async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zer
     world.scaler.watch(KEY, spec=scaled(), observation=observed("a", "b", replicas=2))
     await world.scaler.round(KEY)
     assert world.desired() == 2
-    assert world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER].reason is ScalingReason.METRICS_MISSING
+    assert (
+        world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)].reason
+        is ScalingReason.METRICS_MISSING
+    )
     value = world.series()["epd_operator_scaling_signal_value"]
     assert value != value  # NaN
 
@@ -166,7 +169,7 @@ async def test_a_source_that_cannot_be_read_holds_the_number_at_once_and_says_th
     world.scaler.watch(KEY, spec=scaled(scaling={"metricsSource": "Prometheus"}), observation=observed("a", replicas=3))
     world.pods.requests = {}
     await world.scaler.round(KEY)
-    decision = world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER]
+    decision = world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)]
     assert (decision.desired, decision.reason) == (3, ScalingReason.METRICS_MISSING)
     assert "--prometheus-url" in decision.message
     assert "chart value prometheusUrl" in decision.message
@@ -240,16 +243,16 @@ async def test_a_round_uses_what_the_last_pass_saw_even_if_it_came_meanwhile() -
     world.pods.requests = {"a": 4.0}
     world.pods.before_answer = lambda: world.scaler.watch(KEY, spec=scaled(), observation=observed("a", replicas=2))
     await world.scaler.round(KEY)
-    assert world.scaler.decisions(KEY, identity=IDENTITY)[StageName.ENCODER].current == 2
+    assert world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)].current == 2
 
 
-def live_stages(*stages: StageName) -> Observation:
+def live_stages(*stages: StageKey) -> Observation:
     """One ready pod of each stage, named after it."""
     base = observed()
     deployment = base.children[ChildKey("Deployment", "qwen-encoder")]
     pods = tuple(
         {
-            "metadata": {"name": stage.value, "labels": {COMPONENT_LABEL: stage.value}},
+            "metadata": {"name": stage.name.value, "labels": {COMPONENT_LABEL: stage.name.value}},
             "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
         }
         for stage in stages
@@ -260,7 +263,7 @@ def live_stages(*stages: StageName) -> Observation:
 
 @pytest.mark.parametrize(
     ("encode", "queue", "grown"),
-    [(0.9, 0.2, StageName.ENCODER), (0.2, 0.9, StageName.PD), (None, None, StageName.PD)],
+    [(0.9, 0.2, StageKey(StageName.ENCODER)), (0.2, 0.9, StageKey(StageName.PD)), (None, None, StageKey(StageName.PD))],
 )
 async def test_a_slow_first_token_grows_the_stage_whose_pods_report_most_of_the_time(encode, queue, grown) -> None:
     """Ten requests in the interval, all with images; the load of both stages is on target."""
@@ -274,7 +277,11 @@ async def test_a_slow_first_token_grows_the_stage_whose_pods_report_most_of_the_
         pd={"pool": "gb200", "autoscaling": SCALED},
         slo={"timeToFirstTokenMilliseconds": 1000},
     )
-    world.scaler.watch(KEY, spec=both, observation=live_stages(StageName.FRONTEND, StageName.ENCODER, StageName.PD))
+    world.scaler.watch(
+        KEY,
+        spec=both,
+        observation=live_stages(StageKey(StageName.FRONTEND), StageKey(StageName.ENCODER), StageKey(StageName.PD)),
+    )
     world.pods.requests = {"frontend": 8.0, "encoder": 4.0, "pd": 4.0}
     for count in (100.0, 110.0):
         world.pods.latencies = {"frontend": LatencyTotals(measured_at=0.0, first_token=totals(1.2, count))}
@@ -286,6 +293,6 @@ async def test_a_slow_first_token_grows_the_stage_whose_pods_report_most_of_the_
         world.clock += 15
     decisions = world.scaler.decisions(KEY, identity=IDENTITY)
     desired = {stage: decision.desired for stage, decision in decisions.items()}
-    assert desired == {StageName.ENCODER: 1, StageName.PD: 1} | {grown: 2}
+    assert desired == {StageKey(StageName.ENCODER): 1, StageKey(StageName.PD): 1} | {grown: 2}
     assert decisions[grown].reason is ScalingReason.SLO_VIOLATED
     assert "1200 ms, allowed 1000 ms" in decisions[grown].message

@@ -18,7 +18,7 @@ from epd_operator.api.v1alpha1 import EPDDeployment
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.loads.pod_metrics import ENGINE_METRICS
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.children.stage_scale import scale_status, stage_scale
 from epd_operator.plan.replicas import gpus_of, mode_of, settings_of
 from epd_operator.scaling.decision import decide_all
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "autoscaling"
 TUTORIAL = (ROOT / "docs" / "autoscaling-tutorial.md").read_text()
 PAGES = ROOT / "tests" / "monitoring" / "pages"
-STAGES = (StageName.ENCODER, StageName.PD)
+STAGES = (StageKey(StageName.ENCODER), StageKey(StageName.PD))
 
 EXAMPLE = "<!-- worked example -->"
 LOAD = re.compile(r"(\d+) \(([\d, ]+)\)")
@@ -64,7 +64,7 @@ class Cell:
     reason: str
 
 
-def rows() -> list[tuple[int, dict[StageName, Cell]]]:
+def rows() -> list[tuple[int, dict[StageKey, Cell]]]:
     """Seconds since the beginning, and the two stages, for each row of the table."""
     lines = TUTORIAL.split(EXAMPLE)[1].strip().split("\n\n")[0].splitlines()[2:]
     found = []
@@ -87,16 +87,16 @@ def _cell(texts: list[str]) -> Cell:
     return Cell(total=int(match[1]), loads=tuple(loads), before=before, after=after, reason=reason)
 
 
-def decisions() -> Iterator[tuple[int, dict[StageName, Decision]]]:
+def decisions() -> Iterator[tuple[int, dict[StageKey, Decision]]]:
     """The operator's decisions at every interval up to the last row, under the load of the last row so far."""
     spec = deployment("internal.yaml").spec
-    settings: dict[StageName, Autoscaling | None] = {}
+    settings: dict[StageKey, Autoscaling | None] = {}
     gpus, replicas = {}, {}
     for stage in STAGES:
-        of_stage = settings_of(spec, stage)
+        of_stage = settings_of(spec, stage.name)
         assert of_stage is not None
         settings[stage], gpus[stage], replicas[stage] = of_stage.autoscaling, gpus_of(of_stage), of_stage.replicas
-    states: dict[StageName, StageMemory] = {}
+    states: dict[StageKey, StageMemory] = {}
     table = rows()
     for at in range(0, table[-1][0] + 1, spec.scaling.interval_seconds):
         stages = [stages for start, stages in table if start <= at][-1]
@@ -109,14 +109,14 @@ def decisions() -> Iterator[tuple[int, dict[StageName, Decision]]]:
         replicas = {decision.stage: decision.desired for decision in made}
 
 
-def _observed(stage: StageName, *, at: int, loads: tuple[int, ...], replicas: int, gpus: int) -> StageObservation:
+def _observed(stage: StageKey, *, at: int, loads: tuple[int, ...], replicas: int, gpus: int) -> StageObservation:
     ready = [PodLoad(name=f"{stage}-{n}", ready=True, requests=load, measured_at=at) for n, load in enumerate(loads)]
     starting = [PodLoad(name=f"{stage}-{n}", ready=False) for n in range(len(loads), replicas)]
     return StageObservation(stage=stage, at=at, replicas=replicas, pods=(*ready, *starting), gpus_per_replica=gpus)
 
 
 @pytest.mark.parametrize(("at", "stages"), rows(), ids=lambda value: str(value) if isinstance(value, int) else "")
-def test_each_row_of_the_worked_example_is_what_the_operator_decides(at: int, stages: dict[StageName, Cell]) -> None:
+def test_each_row_of_the_worked_example_is_what_the_operator_decides(at: int, stages: dict[StageKey, Cell]) -> None:
     made = dict(decisions())[at]
     for stage, cell in stages.items():
         assert cell.total == sum(cell.loads)
@@ -157,7 +157,7 @@ def test_the_two_examples_differ_only_in_who_scales() -> None:
         (document,) = documents(name)
         spec = {key: value for key, value in document["spec"].items() if key != "scaling"}
         for stage in STAGES:
-            spec[stage] = {key: value for key, value in spec[stage].items() if key != "autoscaling"}
+            spec[stage.name] = {key: value for key, value in spec[stage.name].items() if key != "autoscaling"}
         specs.append((document["metadata"], spec))
     assert specs[0] == specs[1]
 
@@ -170,7 +170,7 @@ def autoscalers() -> list[Any]:
     found = []
     for name in ("hpa.yaml", "keda.yaml"):
         for document in documents(name):
-            stage = StageName(document["metadata"]["name"].rpartition("-")[2])
+            stage = StageKey(StageName(document["metadata"]["name"].rpartition("-")[2]))
             found.append(pytest.param(document, stage, id=f"{name}-{stage}"))
     return found
 
@@ -181,9 +181,9 @@ def test_there_is_one_autoscaler_of_each_kind_for_each_stage() -> None:
 
 
 @pytest.mark.parametrize(("autoscaler", "stage"), autoscalers())
-def test_an_autoscaler_drives_the_scale_object_that_the_operator_creates(autoscaler: Object, stage: StageName) -> None:
+def test_an_autoscaler_drives_the_scale_object_that_the_operator_creates(autoscaler: Object, stage: StageKey) -> None:
     external = deployment("external.yaml")
-    assert str(mode_of(external.spec, stage)) == "External"
+    assert str(mode_of(external.spec, stage.name)) == "External"
     identity = Identity(name=external.metadata["name"], namespace="default", uid="1")
     created = stage_scale(identity=identity, stage=stage)
     expected = {**{key: created[key] for key in ("apiVersion", "kind")}, "name": created["metadata"]["name"]}
@@ -194,14 +194,14 @@ def test_an_autoscaler_drives_the_scale_object_that_the_operator_creates(autosca
 
 
 @pytest.mark.parametrize(("autoscaler", "stage"), autoscalers())
-def test_an_autoscaler_has_the_limits_and_the_target_of_the_deployments(autoscaler: Object, stage: StageName) -> None:
+def test_an_autoscaler_has_the_limits_and_the_target_of_the_deployments(autoscaler: Object, stage: StageKey) -> None:
     spec = autoscaler["spec"]
     limits = {
         (spec.get("minReplicas", spec.get("minReplicaCount")), spec.get("maxReplicas", spec.get("maxReplicaCount")))
     }
     targets = {float(target) for target in _targets(spec)}
     for name in ("internal.yaml", "external.yaml"):
-        of_stage = settings_of(deployment(name).spec, stage)
+        of_stage = settings_of(deployment(name).spec, stage.name)
         assert of_stage is not None
         assert of_stage.autoscaling is not None
         limits.add((of_stage.autoscaling.min_replicas, of_stage.autoscaling.max_replicas))
@@ -299,14 +299,14 @@ def queries() -> list[Any]:
         for trigger in document["spec"].get("triggers", ())
     ]
     for rule in rules():
-        stage = StageName(rule["name"]["as"].split("_")[1])
+        stage = StageKey(StageName(rule["name"]["as"].split("_")[1]))
         text = rule["metricsQuery"].replace("<<.LabelMatchers>>", 'namespace="default",pod="a"')
         found.append(pytest.param(text, stage, id=f"adapter-{stage}"))
     return found
 
 
 @pytest.mark.parametrize(("query", "stage"), queries())
-def test_a_query_names_metrics_and_labels_that_the_stage_has(query: str, stage: StageName) -> None:
+def test_a_query_names_metrics_and_labels_that_the_stage_has(query: str, stage: StageKey) -> None:
     selectors = SELECTOR.findall(query)
     assert selectors
     page = text_string_to_metric_families((PAGES / f"{stage}_busy.txt").read_text())
@@ -314,7 +314,7 @@ def test_a_query_names_metrics_and_labels_that_the_stage_has(query: str, stage: 
     for metric, matchers in selectors:
         assert metric in ENGINE_METRICS
         labels = dict(LABEL.findall(matchers))
-        assert labels.pop("stage") == stage
+        assert labels.pop("stage") == stage.name
         # These come from Prometheus, not from the pod: docs/monitoring.md.
         own = {key: value for key, value in labels.items() if key not in ("namespace", "pod", "deployment")}
         assert [s for s in samples if s.name == metric and own.items() <= s.labels.items()]

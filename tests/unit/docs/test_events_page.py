@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from epd_operator.plan.status.events import POD_PROBLEMS, Action, EventReason
-from epd_operator.plan.status.reasons import Reason
+from epd_operator.plan.status.events import Action, EventReason
+from epd_operator.plan.status.reasons import EventType, Reason, Section
 from epd_operator.scaling.model import ScalingReason
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -36,8 +36,21 @@ def test_warnings_are_what_is_wrong_with_pods_and_what_needs_a_person() -> None:
     assert reasons("Warning") == headings("Pods have a problem") | headings("A person has to act")
 
 
-def test_a_stage_s_problems_that_are_told_are_all_that_pods_can_have() -> None:
-    assert {str(reason) for reason in POD_PROBLEMS} == headings("Pods have a problem") - {str(Reason.NO_READY_PODS)}
+@pytest.mark.parametrize("section", Section)
+def test_each_reason_is_explained_in_the_section_that_the_registry_names(section: Section) -> None:
+    assert headings(section) == {str(reason) for reason in Reason if reason.traits.section is section}
+
+
+def test_a_stage_reports_every_problem_that_its_pods_can_have_as_a_warning() -> None:
+    warned = {str(reason) for reason in Reason if reason.traits.event is EventType.WARNING}
+    assert warned == headings("Pods have a problem") - {str(Reason.NO_READY_PODS)}
+
+
+@pytest.mark.parametrize("event", EventType)
+def test_events_of_stages_have_the_type_in_the_table(event: EventType) -> None:
+    recorded = {str(reason) for reason in Reason if reason.traits.event is event}
+    assert recorded
+    assert recorded <= reasons(event)
 
 
 def test_every_reason_that_only_events_have_is_in_the_table() -> None:

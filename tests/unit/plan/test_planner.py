@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.epddeployment import MAX_NAME_LENGTH
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.observation import ChildKey
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.status.builder import status_of
@@ -108,7 +108,7 @@ def test_each_topology_has_exactly_its_stages(topology: str) -> None:
 
 def test_pd_is_created_only_after_the_first_encoder_is_ready() -> None:
     world = World(IDENTITY)
-    pd = ChildKey("Deployment", IDENTITY.child_name(StageName.PD))
+    pd = ChildKey("Deployment", IDENTITY.child_name(StageKey(StageName.PD)))
     world.apply(make_plan(spec(), observation=world.observation()))
     assert pd not in world.children
     assert pd not in {ChildKey.of(c) for c in make_plan(spec(), observation=world.observation()).children}

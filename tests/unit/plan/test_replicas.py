@@ -7,7 +7,7 @@ from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.planner import Plan, make_plan
 from epd_operator.plan.status.builder import status_of
@@ -31,13 +31,14 @@ def encoders(plan: Plan) -> int:
 
 def decided(desired: int, reason: ScalingReason = ScalingReason.LOAD_ABOVE_TARGET) -> Decision:
     return Decision(
-        stage=StageName.ENCODER, current=2, desired=desired, reason=reason, message="load 20 of 8 per replica",
+        stage=StageKey(StageName.ENCODER),
+        current=2, desired=desired, reason=reason, message="load 20 of 8 per replica",
         signal="requests", value=20.0, target=8.0, metric_age_seconds=3.4,
     )  # fmt: skip
 
 
 def with_decision(observation: Observation, decision: Decision) -> Observation:
-    return replace(observation, decisions={StageName.ENCODER: decision})
+    return replace(observation, decisions={StageKey(StageName.ENCODER): decision})
 
 
 def test_a_stage_begins_with_the_replicas_of_the_spec_within_its_limits() -> None:

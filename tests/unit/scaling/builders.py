@@ -7,10 +7,12 @@ from typing import Any
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Metric, MetricType, Scaling, ScalingRules
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
 from epd_operator.scaling.state import StageMemory
 
+PD = StageKey(StageName.PD)
 TARGET = 10
 SCALING = Scaling()
 AT_ONCE = Behavior(scale_down=ScalingRules(stabilization_window_seconds=0))
@@ -35,7 +37,7 @@ def seen(
     at: float = 1000.0,
     age: float = 0.0,
     starting: int = 0,
-    stage: StageName = StageName.PD,
+    stage: StageKey = PD,
     **changes: Any,
 ) -> StageObservation:
     """A stage whose ready pods have these loads."""

@@ -8,11 +8,12 @@ import pytest
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode, RatioBand, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.model import Decision, ScalingReason, StageObservation
 from unit.scaling.builders import AT_ONCE, even, seen, settings
 
-E, P, F = StageName.ENCODER, StageName.PD, StageName.FRONTEND
+E, P, F = StageKey(StageName.ENCODER), StageKey(StageName.PD), StageKey(StageName.FRONTEND)
 QUICK = settings(behavior=AT_ONCE)
 
 
@@ -22,8 +23,8 @@ def deployment(encoders: StageObservation, workers: StageObservation, *others: S
 
 
 def decided(
-    observations: list[StageObservation], chosen: dict[StageName, Autoscaling | None], **scaling: Any
-) -> dict[StageName, Decision]:
+    observations: list[StageObservation], chosen: dict[StageKey, Autoscaling | None], **scaling: Any
+) -> dict[StageKey, Decision]:
     return {d.stage: d for d in decide_all({}, observations, chosen, Scaling(**scaling))[1]}
 
 
@@ -31,7 +32,7 @@ def band(low: int, high: int) -> dict[str, RatioBand]:
     return {"encoders_per_pd": RatioBand(min_percent=low, max_percent=high)}
 
 
-def desired(found: dict[StageName, Decision]) -> tuple[int, ...]:
+def desired(found: dict[StageKey, Decision]) -> tuple[int, ...]:
     return tuple(decision.desired for decision in found.values())
 
 
@@ -95,7 +96,7 @@ def test_a_stage_that_is_not_scaled_here_counts_for_the_band() -> None:
 
 
 def test_the_band_says_nothing_in_topologies_without_encoder_pods() -> None:
-    found = decided([even(60, 2, stage=StageName.GROUP)], {StageName.GROUP: QUICK}, **band(50, 200))
+    found = decided([even(60, 2, stage=StageKey(StageName.GROUP))], {StageKey(StageName.GROUP): QUICK}, **band(50, 200))
     assert desired(found) == (6,)
 
 

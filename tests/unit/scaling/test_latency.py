@@ -6,19 +6,20 @@ import pytest
 
 from epd_operator.api.v1alpha1.autoscaling import Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide, decide_all
 from epd_operator.scaling.latency import Latency, Pressure, pressures
 from epd_operator.scaling.model import ScalingReason
 from epd_operator.scaling.state import StageMemory
 from unit.scaling.builders import AT_ONCE, SCALING, even, first, seen, settings
 
-E, P = StageName.ENCODER, StageName.PD
+E, P = StageKey(StageName.ENCODER), StageKey(StageName.PD)
 LEVEL = ServiceLevel(time_to_first_token_milliseconds=1000, inter_token_latency_milliseconds=50)
 SLOW = Pressure(violated=True, message="mean time to first token 1500 ms, allowed 1000 ms")
 CLOSE = Pressure(violated=False, message="mean time to first token 900 ms, allowed 1000 ms")
 
 
-def blamed(latency: Latency, *stages: StageName) -> dict[StageName, bool]:
+def blamed(latency: Latency, *stages: StageKey) -> dict[StageKey, bool]:
     found = pressures(latency, level=LEVEL, stages=stages or (E, P))
     return {stage: pressure.violated for stage, pressure in found.items()}
 
@@ -43,9 +44,9 @@ def test_slow_tokens_are_blamed_on_pd() -> None:
     assert blamed(Latency(inter_token_latency=0.06, encode=9.0)) == {P: True}
 
 
-@pytest.mark.parametrize("stage", [StageName.WORKER, StageName.GROUP])
-def test_where_one_stage_does_everything_it_is_to_blame(stage: StageName) -> None:
-    assert blamed(Latency(time_to_first_token=1.5, encode=1.4), StageName.FRONTEND, stage) == {stage: True}
+@pytest.mark.parametrize("stage", [StageKey(StageName.WORKER), StageKey(StageName.GROUP)])
+def test_where_one_stage_does_everything_it_is_to_blame(stage: StageKey) -> None:
+    assert blamed(Latency(time_to_first_token=1.5, encode=1.4), StageKey(StageName.FRONTEND), stage) == {stage: True}
 
 
 def test_a_latency_within_the_level_blames_nobody_but_close_to_it_is_a_risk() -> None:

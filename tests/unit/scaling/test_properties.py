@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, RatioBand, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide, decide_all
 from epd_operator.scaling.latency import Pressure
 from epd_operator.scaling.model import PodLoad, StageObservation
 from epd_operator.scaling.state import StageMemory
 
-E, P = StageName.ENCODER, StageName.PD
+E, P = StageKey(StageName.ENCODER), StageKey(StageName.PD)
 SCALING = Scaling()
 quick = tuned(max_examples=75, deadline=None)
 
@@ -57,7 +58,7 @@ def autoscalings(draw: st.DrawFn) -> Autoscaling:
 
 
 @st.composite
-def observations(draw: st.DrawFn, *, at: float = 0.0, stage: StageName = P, shape: int | None = None) -> Any:
+def observations(draw: st.DrawFn, *, at: float = 0.0, stage: StageKey = P, shape: int | None = None) -> Any:
     """Any stage; some pods silent, stale, starting or without a node."""
     count = draw(st.integers(0, 8)) if shape is None else shape
     pods = tuple(

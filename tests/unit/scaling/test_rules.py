@@ -17,6 +17,7 @@ from epd_operator.api.v1alpha1.autoscaling import (
     ScalingRules,
 )
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide, decide_all
 from epd_operator.scaling.model import Decision, PodLoad, ScalingReason, StageObservation
 from epd_operator.scaling.state import RESTART_LIMIT_SECONDS, STARTING_LIMIT_SECONDS, StageMemory
@@ -351,8 +352,10 @@ def test_new_bounds_hold_at_once_even_without_metrics() -> None:
 
 def test_stages_in_mode_external_or_without_autoscaling_are_not_touched() -> None:
     external = Autoscaling(mode=AutoscalingMode.EXTERNAL, max_replicas=20)
-    observations = [even(100, 2, stage=StageName.ENCODER), even(100, 2, stage=StageName.PD)]
-    states, decisions = decide_all({}, observations, {StageName.ENCODER: external, StageName.PD: None}, SCALING)
+    observations = [even(100, 2, stage=StageKey(StageName.ENCODER)), even(100, 2, stage=StageKey(StageName.PD))]
+    states, decisions = decide_all(
+        {}, observations, {StageKey(StageName.ENCODER): external, StageKey(StageName.PD): None}, SCALING
+    )
     assert (states, decisions) == ({}, ())
 
 

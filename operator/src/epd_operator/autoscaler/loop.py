@@ -19,7 +19,7 @@ from epd_operator.loads.latency import Mean, MeanLatency, StageTimes, encode_sha
 from epd_operator.loads.latest import LatestMeasurements
 from epd_operator.loads.sources import Sources
 from epd_operator.loads.targets import readiness_of, targets_of
-from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.replicas import is_internal, settings_of
 from epd_operator.scaling.decision import decide_all
@@ -48,7 +48,6 @@ def latency_of(measured: MeanLatency | None, times: StageTimes) -> Latency | Non
         encode=_seconds(encode_share(times, measured)),
         pd_queue=_seconds(times.queue),
         prefill=_seconds(times.prefill),
-        decode=_seconds(times.decode),
     )
 
 
@@ -63,8 +62,8 @@ class _Subject:
     spec: EPDDeploymentSpec
     observation: Observation
     due: float
-    states: Mapping[StageName, StageMemory] = field(default_factory=dict)
-    published: dict[StageName, Decision] = field(default_factory=dict)
+    states: Mapping[StageKey, StageMemory] = field(default_factory=dict)
+    published: dict[StageKey, Decision] = field(default_factory=dict)
 
 
 class Autoscaler:
@@ -90,7 +89,7 @@ class Autoscaler:
         self._subjects: dict[Key, _Subject] = {}
         self._running: set[Key] = set()
 
-    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageName, Decision]:
+    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageKey, Decision]:
         """The last decisions for this incarnation of an object."""
         subject = self._subjects.get(key)
         if subject is None or subject.observation.identity != identity:
@@ -116,7 +115,7 @@ class Autoscaler:
             self._subjects[key] = _Subject(spec=spec, observation=observation, due=self._clock())
             return
         subject.spec, subject.observation = spec, observation
-        kept = {s: d for s, d in subject.published.items() if is_internal(spec, s)}
+        kept = {s: d for s, d in subject.published.items() if is_internal(spec, s.name)}
         if len(kept) < len(subject.published):
             self._metrics.forget(key, but=kept)
         subject.published = kept
@@ -181,7 +180,7 @@ class Autoscaler:
             now=self._now(),
             obstacle=self._sources.obstacle(spec.scaling.metrics_source),
         )
-        settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage))}
+        settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage.name))}
         subject.states, decisions = decide_all(
             subject.states,
             observations,

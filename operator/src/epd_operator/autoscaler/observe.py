@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.pods import is_ready
+from epd_operator.objects.identity import StageKey, all_stages
+from epd_operator.objects.pods import is_ready, is_terminating
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
+from epd_operator.plan.workloads.progress import progress_of
 from epd_operator.scaling.model import PodLoad, StageObservation
 
 
@@ -34,8 +35,8 @@ def stage_observations(
         obstacle: why metrics cannot be read at all.
     """
     found = []
-    for stage in StageName:
-        settings = settings_of(spec, stage)
+    for stage in all_stages():
+        settings = settings_of(spec, stage.name)
         live = observation.deployment_of(stage)
         if settings is not None and live is not None:
             seen = _observe(stage, live=live, pods=observation.pods_of(stage), loads=loads, at=at, now=now)
@@ -44,7 +45,7 @@ def stage_observations(
 
 
 def _observe(
-    stage: StageName,
+    stage: StageKey,
     *,
     live: KubernetesObject,
     pods: list[KubernetesObject],
@@ -52,18 +53,16 @@ def _observe(
     at: float,
     now: datetime,
 ) -> StageObservation:
-    staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-    status = live.get("status") or {}
-    replicas = int(live.get("spec", {}).get("replicas") or 0)
+    staying = [pod for pod in pods if not is_terminating(pod)]
+    progress = progress_of(live)
     waits = [seconds for pod in staying if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
     return StageObservation(
         stage=stage,
         at=at,
-        replicas=replicas,
+        replicas=progress.asked,
         pods=tuple(_with_readiness(pod, loads) for pod in staying),
         unschedulable_seconds=max(waits, default=None),
-        rolling_out=int(status.get("replicas") or 0) > int(status.get("updatedReplicas") or 0)
-        or int(status.get("observedGeneration") or 0) < int(live.get("metadata", {}).get("generation") or 0),
+        rolling_out=progress.is_rolling_out,
         draining=len(pods) - len(staying),
     )
 

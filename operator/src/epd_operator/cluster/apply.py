@@ -17,7 +17,8 @@ from epd_operator.cluster.errors import (
     RefusedError,
 )
 from epd_operator.objects.identity import controller_of
-from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, Kind, kind_named
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, Kind
+from epd_operator.plan.children.registry import kind_named
 from epd_operator.plan.drift import with_whole_spec
 from epd_operator.plan.observation import ChildKey, ForeignOwner, Observation
 from epd_operator.plan.planner import Plan

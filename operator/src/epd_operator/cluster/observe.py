@@ -8,9 +8,10 @@ from typing import Any
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import RefusedError
 from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity, controller_uid
-from epd_operator.objects.kinds import CHILD_KINDS, DEPLOYMENT, EPD_DEPLOYMENT, INDEPENDENT_KINDS, POD, Kind
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, Kind
+from epd_operator.plan.children.registry import CHILD_KINDS, OPTIONAL_KINDS
 from epd_operator.plan.observation import ChildKey, Observation
-from epd_operator.plan.workloads.deployment import workload_of
+from epd_operator.plan.workloads.progress import workload_of
 
 
 async def read_primary(cluster: Cluster, *, namespace: str, name: str) -> dict[str, Any] | None:
@@ -30,7 +31,7 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
             return await cluster.list(kind, namespace=namespace, selector=selector)
         except RefusedError as error:
             # The operator may be newer than its role: what it does not depend on must not stop all the rest.
-            if kind not in INDEPENDENT_KINDS:
+            if kind not in OPTIONAL_KINDS:
                 raise
             unreadable[kind.kind] = error.message
             return []

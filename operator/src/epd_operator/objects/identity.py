@@ -1,4 +1,4 @@
-"""Identity of an EPDDeployment: its key, the names and labels of its children, and who owns an object."""
+"""Identity of an EPDDeployment and its stages: keys, names and labels of children, and the owner of an object."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from typing import Any
 from epd_operator.api.v1alpha1.epddeployment import API_VERSION, KIND
 from epd_operator.api.v1alpha1.topology import StageName
 
+MANAGED_BY = "epd-operator"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+DEPLOYMENT_LABEL = "epd.dev/deployment"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+REVISION_LABEL = "epd.dev/revision"
+
+SOLE_REVISION = ""
+"""The only revision of an object. Its children have no suffix in their names and no revision label."""
+
 
 @dataclass(frozen=True, order=True)
 class Key:
@@ -18,24 +27,34 @@ class Key:
     name: str
 
 
-MANAGED_BY = "epd-operator"
-MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-DEPLOYMENT_LABEL = "epd.dev/deployment"
-COMPONENT_LABEL = "app.kubernetes.io/component"
+@dataclass(frozen=True, order=True)
+class StageKey:
+    """One stage of one revision of an EPDDeployment."""
+
+    name: StageName
+    revision: str = SOLE_REVISION
+
+    def __str__(self) -> str:
+        """The stage in messages and in the names of its children."""
+        return "-".join(filter(None, (self.name, self.revision)))
+
+
+def all_stages(revision: str = SOLE_REVISION) -> tuple[StageKey, ...]:
+    """Every stage that a revision could have, in the order in which a request reaches them."""
+    return tuple(StageKey(name, revision) for name in StageName)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Name, namespace and incarnation of one EPDDeployment."""
+    """Name, namespace and uid of one EPDDeployment. Another object of the same name has another uid."""
 
     name: str
     namespace: str
     uid: str
 
-    @property
-    def dynamo_namespace(self) -> str:
-        """Namespace inside Dynamo: frontends and workers of one deployment see each other and nobody else."""
-        return f"{self.namespace}-{self.name}"
+    def dynamo_namespace(self, revision: str) -> str:
+        """Namespace inside Dynamo: processes of one revision of one deployment discover only each other."""
+        return "-".join(filter(None, (self.namespace, self.name, revision)))
 
     @property
     def service_name(self) -> str:
@@ -52,15 +71,16 @@ class Identity:
         """Name of the NetworkPolicy of all pods."""
         return f"{self.name}-pods"
 
-    def child_name(self, stage: StageName) -> str:
-        """Name of a stage's Deployment, and of what else a stage has one of."""
+    def child_name(self, stage: StageKey) -> str:
+        """Name of a stage's Deployment, and of other children of which a stage has one each."""
         return f"{self.name}-{stage}"
 
-    def selector(self, stage: StageName) -> dict[str, str]:
+    def selector(self, stage: StageKey) -> dict[str, str]:
         """Labels that select a stage's pods; they never change during the life of the object."""
-        return {DEPLOYMENT_LABEL: self.name, COMPONENT_LABEL: stage}
+        selector = {DEPLOYMENT_LABEL: self.name, COMPONENT_LABEL: stage.name.value}
+        return {**selector, REVISION_LABEL: stage.revision} if stage.revision else selector
 
-    def labels(self, stage: StageName | None = None) -> dict[str, str]:
+    def labels(self, stage: StageKey | None = None) -> dict[str, str]:
         """Labels of a child, and of the pods of a stage."""
         labels = {
             "app.kubernetes.io/name": "epd",
@@ -68,13 +88,11 @@ class Identity:
             MANAGED_BY_LABEL: MANAGED_BY,
             DEPLOYMENT_LABEL: self.name,
         }
-        if stage is not None:
-            labels[COMPONENT_LABEL] = stage
-        return labels
+        return labels if stage is None else {**labels, **self.selector(stage)}
 
     @property
     def owner_reference(self) -> dict[str, object]:
-        """Makes the garbage collector remove children with their owner, with the operator up or down."""
+        """Lets the garbage collector remove children with their owner, whether the operator runs or not."""
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -84,7 +102,7 @@ class Identity:
             "blockOwnerDeletion": True,
         }
 
-    def metadata(self, name: str, stage: StageName | None = None) -> dict[str, object]:
+    def metadata(self, name: str, stage: StageKey | None = None) -> dict[str, object]:
         """Metadata of a child."""
         return {
             "name": name,
@@ -92,6 +110,12 @@ class Identity:
             "labels": self.labels(stage),
             "ownerReferences": [self.owner_reference],
         }
+
+
+def stage_of(found: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Stage name and revision in the labels of a child or pod; the name is None where there is no such label."""
+    labels = found["metadata"].get("labels") or {}
+    return labels.get(COMPONENT_LABEL), labels.get(REVISION_LABEL, SOLE_REVISION)
 
 
 def controller_of(found: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -46,28 +46,3 @@ NETWORK_POLICY = Kind(kind="NetworkPolicy", api_version="networking.k8s.io/v1", 
 DISRUPTION_BUDGET = Kind(kind="PodDisruptionBudget", api_version="policy/v1", plural="poddisruptionbudgets")
 EVENT = Kind(kind="Event", api_version="events.k8s.io/v1", plural="events")
 POD = Kind(kind="Pod", api_version="v1", plural="pods")
-
-CHILD_KINDS = (
-    DEPLOYMENT,
-    SERVICE,
-    SERVICE_ACCOUNT,
-    ROLE_BINDING,
-    STAGE_SCALE,
-    NETWORK_POLICY,
-    DISRUPTION_BUDGET,
-)
-"""Kinds of objects that the operator makes."""
-
-INDEPENDENT_KINDS = (SERVICE, ROLE_BINDING, NETWORK_POLICY, DISRUPTION_BUDGET)
-"""Those of which nothing needs to be known to plan the others."""
-
-_BY_NAME = {kind.kind: kind for kind in (*CHILD_KINDS, EPD_DEPLOYMENT, POD)}
-
-
-def kind_named(name: str) -> Kind:
-    """The kind of that name.
-
-    Raises:
-        KeyError: the operator does not deal with it.
-    """
-    return _BY_NAME[name]

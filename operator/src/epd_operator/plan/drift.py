@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from epd_operator.objects.quantities import same
@@ -29,11 +30,22 @@ _MERGE_KEYS = {
 _UNSET_IS_ANOTHER_VALUE = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
 """Fields that the API server stores though empty, and whose absence means something else."""
 
-_WHOLE = {"ingress", "podSelector", "selector"}
-"""Fields in which what somebody adds changes the meaning of what we planned, and to which the server adds nothing."""
 
-_IMMUTABLE = {"RoleBinding": "roleRef"}
-"""Fields that the API server lets nobody change, by kind, where ours may become another."""
+@dataclass(frozen=True, kw_only=True)
+class DriftRules:
+    """How live children of one kind are compared with the plan.
+
+    Attributes:
+        exact_fields: names of fields that must be equal: an addition by another client changes the meaning of what was
+            planned, and the API server adds nothing there itself.
+        immutable_field: a field that the API server never lets anybody change, and that the plan may change.
+    """
+
+    exact_fields: frozenset[str] = frozenset()
+    immutable_field: str | None = None
+
+
+NO_RULES = DriftRules()
 
 
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
@@ -45,19 +57,21 @@ def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
     return {**child, "metadata": {**metadata, "annotations": annotations}}
 
 
-def matches(planned: Any, live: Any, *, field: str = "") -> bool:
-    """Whether the live object holds everything that was planned; what the server added does not matter.
+def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str = "") -> bool:
+    """Whether the live object holds everything that was planned; what the API server added does not matter.
 
     Args:
         planned: the value as planned.
         live: the value as the API server has it, None where it has none.
+        rules: rules of the child's kind.
         field: name of the field that holds the value.
     """
-    exactly = field in _WHOLE and planned is not None and live is not None
-    return _holds(planned, live, field=field) and (not exactly or _holds(live, planned, field=field))
+    exact = field in rules.exact_fields and planned is not None and live is not None
+    holds = _holds(planned, live, rules=rules, field=field)
+    return holds and (not exact or _holds(live, planned, rules=rules, field=field))
 
 
-def _holds(planned: Any, live: Any, *, field: str) -> bool:
+def _holds(planned: Any, live: Any, *, rules: DriftRules, field: str) -> bool:
     if planned is None:
         # Null leaves the value to the API server.
         return True
@@ -66,19 +80,19 @@ def _holds(planned: Any, live: Any, *, field: str) -> bool:
         return _is_empty(planned) and field not in _UNSET_IS_ANOTHER_VALUE
     if isinstance(planned, Mapping):
         return isinstance(live, Mapping) and all(
-            matches(value, live.get(key), field=key) for key, value in planned.items()
+            matches(value, live.get(key), rules=rules, field=key) for key, value in planned.items()
         )
     if isinstance(planned, list):
-        return isinstance(live, list) and _lists_match(planned, live, key=_MERGE_KEYS.get(field))
+        return isinstance(live, list) and _lists_match(planned, live, rules=rules, key=_MERGE_KEYS.get(field))
     if planned == live:
         return True
     return isinstance(planned, str | int) and isinstance(live, str | int) and same(str(planned), str(live))
 
 
-def must_recreate(planned: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether the live child can only become what was planned by being deleted and made anew."""
-    field = _IMMUTABLE.get(planned["kind"])
-    return field is not None and not matches(planned[field], live.get(field), field=field)
+def must_recreate(planned: Mapping[str, Any], live: Mapping[str, Any], *, rules: DriftRules) -> bool:
+    """Whether the live child can reach the planned state only by being deleted and created again."""
+    field = rules.immutable_field
+    return field is not None and not matches(planned[field], live.get(field), rules=rules, field=field)
 
 
 def _is_empty(planned: Any) -> bool:
@@ -88,11 +102,11 @@ def _is_empty(planned: Any) -> bool:
     return not planned
 
 
-def _lists_match(planned: list[Any], live: list[Any], *, key: str | None) -> bool:
+def _lists_match(planned: list[Any], live: list[Any], *, rules: DriftRules, key: str | None) -> bool:
     if key is not None and all(isinstance(item, Mapping) and key in item for item in planned):
         found = {item.get(key): item for item in live if isinstance(item, Mapping)}
-        return all(item[key] in found and matches(item, found[item[key]]) for item in planned)
-    return len(planned) == len(live) and all(matches(p, v) for p, v in zip(planned, live, strict=True))
+        return all(item[key] in found and matches(item, found[item[key]], rules=rules) for item in planned)
+    return len(planned) == len(live) and all(matches(p, v, rules=rules) for p, v in zip(planned, live, strict=True))
 
 
 _SPEC = "f:spec"

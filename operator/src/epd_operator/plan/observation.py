@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import COMPONENT_LABEL, Identity
+from epd_operator.objects.identity import Identity, StageKey, stage_of
 from epd_operator.scaling.model import Decision
 
 KubernetesObject = Mapping[str, Any]
@@ -64,14 +63,14 @@ class Observation:
     taken: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    decisions: Mapping[StageName, Decision] = field(default_factory=dict)
+    decisions: Mapping[StageKey, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
 
-    def deployment_of(self, stage: StageName) -> KubernetesObject | None:
+    def deployment_of(self, stage: StageKey) -> KubernetesObject | None:
         """A stage's Deployment as it is; None where it does not exist yet."""
         return self.children.get(ChildKey("Deployment", self.identity.child_name(stage)))
 
-    def pods_of(self, stage: str) -> list[KubernetesObject]:
+    def pods_of(self, stage: StageKey) -> list[KubernetesObject]:
         """Pods of one stage, by name."""
-        mine = [pod for pod in self.pods if pod["metadata"].get("labels", {}).get(COMPONENT_LABEL) == stage]
+        mine = [pod for pod in self.pods if stage_of(pod) == (stage.name, stage.revision)]
         return sorted(mine, key=lambda pod: str(pod["metadata"]["name"]))

@@ -7,6 +7,7 @@ from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode
 from epd_operator.api.v1alpha1.epdstagescale import SCALE_KIND
 from epd_operator.api.v1alpha1.stages import GpuStage, Stage, TensorParallelStage
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.plan.observation import ChildKey, Observation
 
 
@@ -34,7 +35,7 @@ def is_internal(spec: EPDDeploymentSpec, stage: StageName) -> bool:
     return mode_of(spec, stage) is AutoscalingMode.INTERNAL
 
 
-def replicas_of(settings: Stage, *, stage: StageName, observation: Observation) -> int:
+def replicas_of(settings: Stage, *, stage: StageKey, observation: Observation) -> int:
     """Replicas that the stage's Deployment should have.
 
     Without a decision or a scale object a stage keeps what it has: neither a restart of the operator nor a change of

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 import pydantic
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.cluster.apply import apply_plan, write_status
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.observe import observe, read_primary
-from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.identity import Identity, Key, StageKey
+from epd_operator.plan.children.child_kind import Settings
 from epd_operator.plan.observation import Observation
-from epd_operator.plan.planner import DEFAULTS, Settings, make_plan
+from epd_operator.plan.planner import DEFAULTS, make_plan
 from epd_operator.plan.redaction import Redactor
 from epd_operator.plan.status.builder import status_of, status_of_invalid
 from epd_operator.scaling.model import Decision
@@ -53,7 +53,7 @@ def utc_now() -> datetime:
 class ScalingPort(Protocol):
     """The scaler, as the reconciler knows it."""
 
-    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageName, Decision]:
+    def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageKey, Decision]:
         """The last decisions."""
 
     def loads(self, key: Key) -> Mapping[str, float]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.model import ScalingReason, StageObservation
 from epd_operator.scaling.stage import Proposal
 
 
 def within_budget(
-    proposals: Mapping[StageName, Proposal], *, observations: Iterable[StageObservation], budget: int | None
-) -> dict[StageName, Proposal]:
+    proposals: Mapping[StageKey, Proposal], *, observations: Iterable[StageObservation], budget: int | None
+) -> dict[StageKey, Proposal]:
     """Proposals that together fit the budget.
 
     Args:
@@ -38,18 +38,18 @@ def within_budget(
 
 
 def _grant(
-    granted: dict[StageName, int],
-    wanted: Mapping[StageName, int],
+    granted: dict[StageKey, int],
+    wanted: Mapping[StageKey, int],
     *,
     left: int,
-    proposals: Mapping[StageName, Proposal],
+    proposals: Mapping[StageKey, Proposal],
 ) -> int:
     """Give one replica after the other while GPUs are left; returns what is left."""
     while True:
         open_stages = [s for s in proposals if granted[s] < wanted[s] and _gpus(proposals[s]) <= max(left, 0)]
         if not open_stages:
             return left
-        poorest = min(open_stages, key=lambda stage: (granted[stage] / wanted[stage], stage.value))
+        poorest = min(open_stages, key=lambda stage: (granted[stage] / wanted[stage], stage))
         granted[poorest] += 1
         left -= _gpus(proposals[poorest])
 

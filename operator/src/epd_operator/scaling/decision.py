@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode, Scaling, ServiceLevel
-from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.budget import within_budget
 from epd_operator.scaling.latency import Latency, Pressure, pressures
 from epd_operator.scaling.model import Decision, StageObservation
@@ -45,14 +45,14 @@ def decide(
 
 
 def decide_all(
-    states: Mapping[StageName, StageMemory],
+    states: Mapping[StageKey, StageMemory],
     observations: Sequence[StageObservation],
-    settings: Mapping[StageName, Autoscaling | None],
+    settings: Mapping[StageKey, Autoscaling | None],
     scaling: Scaling,
     *,
     latency: Latency | None = None,
     service_level: ServiceLevel | None = None,
-) -> tuple[dict[StageName, StageMemory], tuple[Decision, ...]]:
+) -> tuple[dict[StageKey, StageMemory], tuple[Decision, ...]]:
     """Decide for all stages of a deployment.
 
     Args:
@@ -67,9 +67,9 @@ def decide_all(
         The states to pass next time, and a decision for each stage in mode Internal, in the order of the observations.
     """
     pressed = pressures(latency, level=service_level, stages=[o.stage for o in observations])
-    after: dict[StageName, StageMemory] = {}
-    proposals: dict[StageName, Proposal] = {}
-    fixed: dict[StageName, int] = {}
+    after: dict[StageKey, StageMemory] = {}
+    proposals: dict[StageKey, Proposal] = {}
+    fixed: dict[StageKey, int] = {}
     for observation in observations:
         stage, wanted = observation.stage, settings.get(observation.stage)
         if wanted is None or wanted.mode is not AutoscalingMode.INTERNAL:

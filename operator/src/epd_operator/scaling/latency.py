@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from epd_operator.api.v1alpha1.autoscaling import ServiceLevel
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 
 AT_RISK_PERCENT = 80
 """Share of the allowed latency from which on the stage to blame does not shrink."""
@@ -26,7 +27,6 @@ class Latency:
         encode: share spent in the encoder.
         pd_queue: share spent waiting for a PD worker.
         prefill: share spent in prefill.
-        decode: time spent in decode; it says nothing about the first token.
     """
 
     time_to_first_token: float | None = None
@@ -35,7 +35,6 @@ class Latency:
     encode: float | None = None
     pd_queue: float | None = None
     prefill: float | None = None
-    decode: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +46,8 @@ class Pressure:
 
 
 def pressures(
-    latency: Latency | None, *, level: ServiceLevel | None, stages: Collection[StageName]
-) -> dict[StageName, Pressure]:
+    latency: Latency | None, *, level: ServiceLevel | None, stages: Collection[StageKey]
+) -> dict[StageKey, Pressure]:
     """The stages that are to blame for latencies beyond, or close to, the service level.
 
     The time to the first token is blamed on the encoders when they and their queue take the largest share, otherwise
@@ -57,9 +56,20 @@ def pressures(
     """
     if latency is None or level is None:
         return {}
-    decoder = next((s for s in (StageName.PD, StageName.WORKER, StageName.GROUP) if s in stages), None)
-    first = StageName.ENCODER if StageName.ENCODER in stages and _is_encoders(latency) else decoder
-    found: dict[StageName, Pressure] = {}
+    found: dict[StageKey, Pressure] = {}
+    for revision in dict.fromkeys(stage.revision for stage in stages):
+        found |= _pressures_of(revision, latency, level=level, stages=stages)
+    return found
+
+
+def _pressures_of(
+    revision: str, latency: Latency, *, level: ServiceLevel, stages: Collection[StageKey]
+) -> dict[StageKey, Pressure]:
+    decoders = (StageKey(name, revision) for name in (StageName.PD, StageName.WORKER, StageName.GROUP))
+    decoder = next((stage for stage in decoders if stage in stages), None)
+    encoder = StageKey(StageName.ENCODER, revision)
+    first = encoder if encoder in stages and _is_encoders(latency) else decoder
+    found: dict[StageKey, Pressure] = {}
     for name, stage, measured, allowed in (
         ("time to first token", first, latency.time_to_first_token, level.time_to_first_token_milliseconds),
         ("inter-token latency", decoder, latency.inter_token_latency, level.inter_token_latency_milliseconds),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class StageObservation:
         obstacle: why metrics cannot be read at all, with the way out; None where they can.
     """
 
-    stage: StageName
+    stage: StageKey
     at: float
     replicas: int
     pods: tuple[PodLoad, ...] = ()
@@ -95,7 +95,7 @@ class Decision:
         metric_age_seconds: age of the oldest sample that counted.
     """
 
-    stage: StageName
+    stage: StageKey
     current: int
     desired: int
     reason: ScalingReason

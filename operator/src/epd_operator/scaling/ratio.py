@@ -10,43 +10,54 @@ from collections.abc import Mapping
 
 from epd_operator.api.v1alpha1.autoscaling import RatioBand
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.model import ScalingReason
 from epd_operator.scaling.stage import Proposal
 
 
 def with_ratio(
-    proposals: Mapping[StageName, Proposal], *, fixed: Mapping[StageName, int], band: RatioBand
-) -> dict[StageName, Proposal]:
-    """Proposals after the band.
+    proposals: Mapping[StageKey, Proposal], *, fixed: Mapping[StageKey, int], band: RatioBand
+) -> dict[StageKey, Proposal]:
+    """Proposals after the band, which is kept within each revision.
 
     Args:
-        proposals: what the scaled stages want.
+        proposals: what each stage that the operator scales asks for.
         fixed: replicas of the stages that are not scaled here.
-        band: the band; it has a say only where there are both encoders and PD workers.
+        band: the band; it applies only where there are both encoders and PD workers.
     """
+    result = dict(proposals)
+    for revision in dict.fromkeys(stage.revision for stage in proposals):
+        result = _with_ratio_of(revision, result, fixed=fixed, band=band)
+    return result
+
+
+def _with_ratio_of(
+    revision: str, proposals: dict[StageKey, Proposal], *, fixed: Mapping[StageKey, int], band: RatioBand
+) -> dict[StageKey, Proposal]:
     wanted = {**fixed, **{stage: proposal.desired for stage, proposal in proposals.items()}}
-    encoders, workers = wanted.get(StageName.ENCODER), wanted.get(StageName.PD)
-    if encoders is None or workers is None or proposals.keys().isdisjoint((StageName.ENCODER, StageName.PD)):
-        return dict(proposals)
+    encoder, pd = StageKey(StageName.ENCODER, revision), StageKey(StageName.PD, revision)
+    encoders, workers = wanted.get(encoder), wanted.get(pd)
+    if encoders is None or workers is None or proposals.keys().isdisjoint((encoder, pd)):
+        return proposals
     if encoders * 100 < workers * band.min_percent:
         low, high = _ceil(workers * band.min_percent, 100), workers * band.max_percent // 100
-        return _raise(proposals, StageName.ENCODER, low=low, high=high, now=encoders, other=StageName.PD, band=band)
+        return _raise(proposals, encoder, low=low, high=high, now=encoders, other=pd, band=band)
     if encoders * 100 > workers * band.max_percent:
         low, high = _ceil(encoders * 100, band.max_percent), encoders * 100 // band.min_percent
-        return _raise(proposals, StageName.PD, low=low, high=high, now=workers, other=StageName.ENCODER, band=band)
-    return dict(proposals)
+        return _raise(proposals, pd, low=low, high=high, now=workers, other=encoder, band=band)
+    return proposals
 
 
 def _raise(
-    proposals: Mapping[StageName, Proposal],
-    lagging: StageName,
+    proposals: Mapping[StageKey, Proposal],
+    lagging: StageKey,
     *,
     low: int,
     high: int,
     now: int,
-    other: StageName,
+    other: StageKey,
     band: RatioBand,
-) -> dict[StageName, Proposal]:
+) -> dict[StageKey, Proposal]:
     """Raise a stage to the lowest number in the band, or as far as it may."""
     result = dict(proposals)
     limits = f"{band.min_percent} to {band.max_percent} encoders per 100 PD workers"

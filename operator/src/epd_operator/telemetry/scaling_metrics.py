@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.loads.fetch import PageOutcome
-from epd_operator.objects.identity import Key
+from epd_operator.objects.identity import Key, StageKey
 from epd_operator.scaling.model import Decision
 
 
@@ -49,11 +49,11 @@ class ScalingMetrics:
             (*_LABELS, "reason"),
             registry=registry,
         )
-        self._reasons: dict[tuple[Key, StageName], set[str]] = {}
+        self._reasons: dict[tuple[Key, StageKey], set[str]] = {}
 
     def show(self, key: Key, decision: Decision) -> None:
         """Show a decision."""
-        labels = (key.namespace, key.name, decision.stage.value)
+        labels = (key.namespace, key.name, decision.stage.name.value)
         self._current.labels(*labels).set(decision.current)
         self._desired.labels(*labels).set(decision.desired)
         for series, value in (
@@ -66,10 +66,10 @@ class ScalingMetrics:
         self._decisions.labels(*labels, decision.reason.value).inc()
         self._reasons.setdefault((key, decision.stage), set()).add(decision.reason.value)
 
-    def forget(self, key: Key, *, but: Container[StageName] = ()) -> None:
+    def forget(self, key: Key, *, but: Container[StageKey] = ()) -> None:
         """Remove the series of a deployment, except those of some stages."""
         for known in [known for known in self._reasons if known[0] == key and known[1] not in but]:
-            labels = (key.namespace, key.name, known[1].value)
+            labels = (key.namespace, key.name, known[1].name.value)
             for series in (self._current, self._desired, self._value, self._target, self._age):
                 series.remove(*labels)
             for reason in self._reasons.pop(known):

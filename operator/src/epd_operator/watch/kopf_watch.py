@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -12,13 +11,13 @@ import kopf
 
 from epd_operator.api.v1alpha1.epddeployment import GROUP, KIND, PLURAL, VERSION
 from epd_operator.objects.identity import DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Key, controller_of
-from epd_operator.objects.kinds import CHILD_KINDS, EPD_DEPLOYMENT, POD, Kind
+from epd_operator.objects.kinds import EPD_DEPLOYMENT, POD, Kind
+from epd_operator.objects.pods import OBJECT_NAME
+from epd_operator.plan.children.registry import CHILD_KINDS, WATCHED_KINDS
 from epd_operator.reconcile.queue import WorkQueue
 
-WATCHED_KINDS = (EPD_DEPLOYMENT, *CHILD_KINDS, POD)
 STOP_SECONDS = 10.0
 """For kopf to end its watches, which it does not always."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key], kinds: Sequence[Kind] = WATCHED_KINDS) -> None:
@@ -47,7 +46,7 @@ def key_of_child(child: Mapping[str, Any]) -> Key | None:
     owner = controller_of(child) or {}
     name = owner["name"] if owner.get("kind") == KIND else (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
     # The API server takes any text as the name of an owner, and this one becomes part of a path.
-    return Key(metadata["namespace"], name) if name and _NAME.fullmatch(name) else None
+    return Key(metadata["namespace"], name) if name and OBJECT_NAME.fullmatch(name) else None
 
 
 def configure(settings: kopf.OperatorSettings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import COMPONENT_LABEL, Identity
+from epd_operator.objects.identity import COMPONENT_LABEL, Identity, StageKey
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.rollout.deletion_cost import DELETION_COST
@@ -23,14 +23,18 @@ def pod(name: str, **metadata: Any) -> dict[str, Any]:
 
 def costs(*pods: dict[str, Any], desired: int, loads: dict[str, float]) -> dict[str, str]:
     decision = Decision(
-        stage=StageName.ENCODER, current=3, desired=desired, reason=ScalingReason.LOAD_BELOW_TARGET, message=""
+        stage=StageKey(StageName.ENCODER),
+        current=3,
+        desired=desired,
+        reason=ScalingReason.LOAD_BELOW_TARGET,
+        message="",
     )
     observation = Observation(
         identity=IDENTITY,
         generation=1,
         children={ChildKey("Deployment", "qwen-encoder"): {"spec": {"replicas": 3}}},
         pods=pods,
-        decisions={StageName.ENCODER: decision},
+        decisions={StageKey(StageName.ENCODER): decision},
         loads=loads,
     )
     plan = make_plan(spec(encoder={"pool": "rtx", "autoscaling": SCALED}), observation=observation)

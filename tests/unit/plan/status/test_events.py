@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.status.builder import status_of
 from epd_operator.plan.status.events import MAX_NOTE, EventReason, EventType, StatusEvent, scaling_event, status_events
@@ -148,7 +148,7 @@ def test_notes_are_single_lines_within_the_limits_of_the_api_and_reasons_are_kno
 
 @pytest.mark.parametrize("message", ["é" * 2000, "x" * 2000, "\ud800" * 2000, "a\x1b[31m\nb"])
 def test_a_note_is_cut_by_bytes_and_cleaned(message: str) -> None:
-    decision = Decision(stage=StageName.PD, current=1, desired=2, reason=ScalingReason.PANIC, message=message)
+    decision = Decision(stage=StageKey(StageName.PD), current=1, desired=2, reason=ScalingReason.PANIC, message=message)
     note = scaling_event(decision).note
     assert note.startswith("pd from 1 to 2 replicas: ")
     assert len(note.encode()) <= MAX_NOTE

@@ -1,1 +1,1 @@
-"""One module per kind of child: pure functions from the spec to the object as it should be."""
+"""Children of an EPDDeployment: pure builders, one module per concern, and the registry of all kinds."""

@@ -1,26 +1,43 @@
-"""The PodDisruptionBudget of a stage."""
+"""The PodDisruptionBudgets: one for each stage."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity
+from epd_operator.api.v1alpha1.epddeployment import Management
+from epd_operator.objects.kinds import DISRUPTION_BUDGET
+from epd_operator.plan.children.child_kind import ChildContext, ChildKind
+from epd_operator.plan.drift import DriftRules
 
 
-def disruption_budget(*, identity: Identity, stage: StageName) -> dict[str, Any]:
-    """Lets drains take a quarter of the stage's pods at a time, rounded up: one at least, so that no drain hangs.
+def _disruption_budgets(context: ChildContext) -> Iterator[dict[str, Any]]:
+    """Lets node drains evict a quarter of a stage's pods at a time, rounded up: at least one, so that no drain hangs.
 
-    A pod is a whole unit in every topology, also a co-located group. A pod that is not ready serves nobody, and may
-    always be evicted: waiting for it would keep its broken node from being drained.
+    A pod is a whole unit in every topology, also a co-located group. A pod that is not ready may always be evicted:
+    it serves no request, and waiting for it would keep its broken node from being drained.
     """
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": identity.metadata(identity.child_name(stage), stage),
-        "spec": {
-            "maxUnavailable": "25%",
-            "selector": {"matchLabels": identity.selector(stage)},
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        },
-    }
+    identity = context.identity
+    if context.spec.disruption_budget.mode is not Management.MANAGED:
+        return
+    for stage in context.stages:
+        yield {
+            "apiVersion": DISRUPTION_BUDGET.api_version,
+            "kind": DISRUPTION_BUDGET.kind,
+            "metadata": identity.metadata(identity.child_name(stage.key), stage.key),
+            "spec": {
+                "maxUnavailable": "25%",
+                "selector": {"matchLabels": identity.selector(stage.key)},
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+        }
+
+
+DISRUPTION_BUDGETS = ChildKind(
+    kind=DISRUPTION_BUDGET,
+    build=_disruption_budgets,
+    purpose="limits how many pods a node drain evicts at a time",
+    absence="a node drain may evict all pods of a stage at once",
+    drift=DriftRules(exact_fields=frozenset({"selector"})),
+    optional=True,
+)

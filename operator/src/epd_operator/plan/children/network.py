@@ -1,65 +1,74 @@
-"""The Service in front of the frontend pods."""
+"""The Service in front of the frontends, and the NetworkPolicies: which clients can connect to the pods.
+
+Connections that the pods open themselves are not limited.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec, Management
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity
+from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity, StageKey
+from epd_operator.objects.kinds import NETWORK_POLICY, SERVICE
+from epd_operator.plan.children.child_kind import ChildContext, ChildKind
+from epd_operator.plan.drift import DriftRules
 from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_PORT
 from epd_operator.plan.stages.stage_plan import StagePlan
 
-
-def service(spec: EPDDeploymentSpec, *, identity: Identity) -> dict[str, Any]:
-    """One stable address for clients, whatever the topology."""
-    metadata = identity.metadata(identity.service_name, StageName.FRONTEND)
-    if spec.frontend.service.annotations:
-        metadata["annotations"] = dict(spec.frontend.service.annotations)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata,
-        "spec": {
-            "type": spec.frontend.service.type,
-            "selector": identity.selector(StageName.FRONTEND),
-            "ports": [
-                {"name": "http", "port": spec.frontend.service.port, "targetPort": "http", "protocol": "TCP"},
-            ],
-        },
-    }
+FRONTEND = StageKey(StageName.FRONTEND)
+"""The frontends that receive the requests of clients."""
 
 
-def url(spec: EPDDeploymentSpec, *, identity: Identity) -> str:
+def endpoint_url(spec: EPDDeploymentSpec, *, identity: Identity) -> str:
     """Where clients inside the cluster find the OpenAI-compatible API."""
     return f"http://{identity.service_name}.{identity.namespace}.svc:{spec.frontend.service.port}"
 
 
-def network_policies(*, identity: Identity, stages: Iterable[StagePlan]) -> list[dict[str, Any]]:
-    """One policy for all pods, and one that opens the frontends; together they allow what either of them allows."""
+def _service(context: ChildContext) -> Iterator[dict[str, Any]]:
+    """One stable address for clients, in every topology."""
+    identity, published = context.identity, context.spec.frontend.service
+    metadata = identity.metadata(identity.service_name, FRONTEND)
+    if published.annotations:
+        metadata["annotations"] = dict(published.annotations)
+    yield {
+        "apiVersion": SERVICE.api_version,
+        "kind": SERVICE.kind,
+        "metadata": metadata,
+        "spec": {
+            "type": published.type,
+            "selector": identity.selector(FRONTEND),
+            "ports": [{"name": "http", "port": published.port, "targetPort": "http", "protocol": "TCP"}],
+        },
+    }
+
+
+def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
+    """One policy for all pods, and one that opens the frontends. Together they allow what either of them allows."""
+    identity = context.identity
+    if context.spec.network_policy.mode is not Management.MANAGED:
+        return
     mine = {DEPLOYMENT_LABEL: identity.name}
-    return [
-        _policy(
-            identity.metadata(identity.policy_name),
-            pods=mine,
-            ingress=[
-                # All ports: Dynamo's requests and events and UCX take ports that the system chooses.
-                {"from": [{"podSelector": {"matchLabels": mine}}]},
-                # All pods of the cluster: what listens there gives numbers and takes no commands.
-                {"from": [{"namespaceSelector": {}}], "ports": [_tcp(port) for port in metrics_ports(stages)]},
-            ],
-        ),
-        _policy(
-            identity.metadata(identity.child_name(StageName.FRONTEND), StageName.FRONTEND),
-            pods=identity.selector(StageName.FRONTEND),
-            ingress=[{"ports": [_tcp(HTTP_PORT)]}],
-        ),
-    ]
+    yield _policy(
+        identity.metadata(identity.policy_name),
+        pods=mine,
+        ingress=[
+            # All ports: Dynamo's requests and events and UCX use ports that the kernel chooses.
+            {"from": [{"podSelector": {"matchLabels": mine}}]},
+            # All pods of the cluster: these ports only report numbers and accept no commands.
+            {"from": [{"namespaceSelector": {}}], "ports": [_tcp(port) for port in metrics_ports(context.stages)]},
+        ],
+    )
+    yield _policy(
+        identity.metadata(identity.child_name(FRONTEND), FRONTEND),
+        pods=identity.selector(FRONTEND),
+        ingress=[{"ports": [_tcp(HTTP_PORT)]}],
+    )
 
 
 def metrics_ports(stages: Iterable[StagePlan]) -> list[int]:
-    """Ports of Dynamo's and of NIXL's metrics of all processes. Single ports: not every network plugin knows ranges."""
+    """Ports of Dynamo's and NIXL's metrics of all processes. No ranges: not every network plugin supports them."""
     slots = {
         port["containerPort"] - SYSTEM_PORT
         for stage in stages
@@ -72,8 +81,8 @@ def metrics_ports(stages: Iterable[StagePlan]) -> list[int]:
 
 def _policy(metadata: dict[str, Any], *, pods: dict[str, str], ingress: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
+        "apiVersion": NETWORK_POLICY.api_version,
+        "kind": NETWORK_POLICY.kind,
         "metadata": metadata,
         "spec": {"podSelector": {"matchLabels": pods}, "policyTypes": ["Ingress"], "ingress": ingress},
     }
@@ -81,3 +90,24 @@ def _policy(metadata: dict[str, Any], *, pods: dict[str, str], ingress: list[dic
 
 def _tcp(port: int) -> dict[str, Any]:
     return {"protocol": "TCP", "port": port}
+
+
+SERVICES = ChildKind(
+    kind=SERVICE,
+    build=_service,
+    purpose="the address of the frontends",
+    absence="new deployments have no endpoint",
+    drift=DriftRules(exact_fields=frozenset({"selector"})),
+    # It is never deleted by the operator: it is the same in every topology.
+    verbs=("get", "list", "watch", "create", "patch"),
+    optional=True,
+)
+
+NETWORK_POLICIES = ChildKind(
+    kind=NETWORK_POLICY,
+    build=_network_policies,
+    purpose="limits which clients can connect to the pods",
+    absence="all pods of the cluster can connect to the pods",
+    drift=DriftRules(exact_fields=frozenset({"ingress", "podSelector"})),
+    optional=True,
+)

@@ -1,31 +1,74 @@
-"""The scale object of a stage that an external autoscaler drives."""
+"""The scale object of a stage that an external autoscaler drives: EPDStageScale.
+
+The object is applied without ``spec.replicas``, which belongs to the autoscaler. Its first number is written once, by
+another field manager, before the object is applied.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from epd_operator.api.v1alpha1.epddeployment import API_VERSION
-from epd_operator.api.v1alpha1.epdstagescale import SCALE_KIND
-from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import Identity
+from epd_operator.api.v1alpha1.autoscaling import AutoscalingMode
+from epd_operator.objects.identity import Identity, StageKey
+from epd_operator.objects.kinds import STAGE_SCALE
+from epd_operator.plan.children.child_kind import ChildContext, ChildKind
+from epd_operator.plan.observation import ChildKey
+from epd_operator.plan.replicas import mode_of
+from epd_operator.plan.stages.stage_plan import StagePlan
+from epd_operator.plan.workloads.progress import progress_of
 
 
-def stage_scale(*, identity: Identity, stage: StageName) -> dict[str, Any]:
-    """The object without replicas: those belong to the autoscaler."""
+def _stage_scales(context: ChildContext) -> Iterator[dict[str, Any]]:
+    for stage in _external(context):
+        yield stage_scale(identity=context.identity, stage=stage.key)
+
+
+def stage_scale(*, identity: Identity, stage: StageKey) -> dict[str, Any]:
+    """The scale object of a stage, without replicas."""
     return {
-        "apiVersion": API_VERSION,
-        "kind": SCALE_KIND,
+        "apiVersion": STAGE_SCALE.api_version,
+        "kind": STAGE_SCALE.kind,
         "metadata": identity.metadata(identity.child_name(stage), stage),
     }
 
 
-def seed(scale: dict[str, Any], *, replicas: int) -> dict[str, Any]:
-    """What the object begins with. An autoscaler that reads 0 replicas would never act."""
-    metadata = {key: scale["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
-    return {**scale, "metadata": metadata, "spec": {"replicas": replicas}}
+def scale_seeds(context: ChildContext) -> Iterator[dict[str, Any]]:
+    """First contents of scale objects that do not exist yet. An autoscaler that reads 0 replicas would never act."""
+    for stage in _external(context):
+        scale = stage_scale(identity=context.identity, stage=stage.key)
+        if ChildKey.of(scale) not in context.observation.children:
+            metadata = {key: scale["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+            yield {**scale, "metadata": metadata, "spec": {"replicas": stage.replicas}}
 
 
-def scale_status(*, identity: Identity, stage: StageName, pods: int) -> dict[str, Any]:
-    """What autoscalers read: how many pods there are, and which."""
+def scale_statuses(context: ChildContext) -> Iterator[dict[str, Any]]:
+    """Statuses that differ from the live ones. A new object gets its status in the next reconcile."""
+    observation = context.observation
+    for stage in _external(context):
+        scale = stage_scale(identity=context.identity, stage=stage.key)
+        live = observation.children.get(ChildKey.of(scale))
+        pods = progress_of(observation.deployment_of(stage.key)).pods
+        status = scale_status(identity=context.identity, stage=stage.key, pods=pods)
+        if live is not None and live.get("status") != status:
+            metadata = {key: scale["metadata"][key] for key in ("name", "namespace")}
+            yield {**scale, "metadata": metadata, "status": status}
+
+
+def scale_status(*, identity: Identity, stage: StageKey, pods: int) -> dict[str, Any]:
+    """What autoscalers read: how many pods there are, and a label selector for them."""
     selector = ",".join(f"{name}={value}" for name, value in sorted(identity.selector(stage).items()))
     return {"replicas": pods, "selector": selector}
+
+
+def _external(context: ChildContext) -> Iterator[StagePlan]:
+    """Stages whose replicas an external autoscaler decides."""
+    return (s for s in context.stages if mode_of(context.spec, s.name) is AutoscalingMode.EXTERNAL)
+
+
+STAGE_SCALES = ChildKind(
+    kind=STAGE_SCALE,
+    build=_stage_scales,
+    purpose="the scale target of a stage for a HorizontalPodAutoscaler or KEDA",
+    absence="no object can be reconciled: the CRD comes with the chart",
+)

@@ -93,10 +93,10 @@ def backend_of(spec: EPDDeploymentSpec) -> Backend:
     return BACKENDS[spec.runtime.framework]
 
 
-def frontend_command(spec: EPDDeploymentSpec, *, identity: Identity) -> list[str]:
+def frontend_command(spec: EPDDeploymentSpec, *, identity: Identity, revision: str) -> list[str]:
     """Command of a frontend."""
     return dynamo.frontend_command(
-        namespace=identity.dynamo_namespace,
+        namespace=identity.dynamo_namespace(revision),
         port=HTTP_PORT,
         routing=spec.frontend.routing,
         args=list(spec.frontend.args or ()),
@@ -119,12 +119,12 @@ def engine_command(spec: EPDDeploymentSpec, *, role: Role, options: EngineOption
     return backend_of(spec).command(settings)
 
 
-def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity) -> list[dict[str, object]]:
+def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity, revision: str) -> list[dict[str, object]]:
     """Environment that all processes of a pod share: identity, discovery, transfer and home folder."""
     ucx = ucx_environment(spec.transfer)
     # The order is part of the pod template: another order would roll all pods when the operator is upgraded.
     fixed = {
-        **dynamo.pod_environment(namespace=identity.dynamo_namespace),
+        **dynamo.pod_environment(namespace=identity.dynamo_namespace(revision)),
         **backend_of(spec).pod_environment,
         "UCX_TLS": ucx["UCX_TLS"],
         "HOME": CACHE_PATH,

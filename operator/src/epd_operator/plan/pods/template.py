@@ -9,7 +9,7 @@ from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, PodTemplate, ResourceRequirements
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.backends.dynamo import DISCOVERY_LABELS
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.devices.gpu import Placement
 from epd_operator.plan.devices.transfer import rdma_capabilities, rdma_limits
 from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_COMMAND
@@ -40,7 +40,7 @@ class PodBuilder:
         spec: EPDDeploymentSpec,
         *,
         identity: Identity,
-        stage: StageName,
+        stage: StageKey,
         placement: Placement,
         template: PodTemplate | None,
     ) -> None:
@@ -115,7 +115,7 @@ class PodBuilder:
                 "timeoutSeconds": 5,
                 "failureThreshold": 6,
             }
-            if self._stage is not StageName.FRONTEND:
+            if self._stage.name is not StageName.FRONTEND:
                 # A frontend has nothing to load: it waits for workers, however long those take. Neither has a
                 # container that only lends its name to a process: restarting it would help nobody.
                 failures = max(1, self._spec.runtime.startup_timeout_seconds // PROBE_PERIOD_SECONDS)

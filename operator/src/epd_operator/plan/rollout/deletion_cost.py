@@ -1,8 +1,8 @@
-"""Which pods go when a stage shrinks: the least busy ones.
+"""Deletion cost: which pods Kubernetes deletes first when a stage is scaled down, the least busy ones.
 
-The ReplicaSet controller takes pods that are not ready first, then those with the lowest deletion cost
-(https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost). The cost is written only when
-a stage is about to shrink: a cost that followed the load would be written all the time.
+The ReplicaSet controller deletes pods that are not ready first, then those with the lowest deletion cost
+(https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost). The cost is written only just
+before a stage is scaled down: a cost that follows the load would cause writes all the time.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.stages.stage_plan import StagePlan
+from epd_operator.plan.workloads.progress import progress_of
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_costs(stage: StagePlan, *, observation: Observation) -> Iterator[dict[str, Any]]:
-    """Pods of a stage that is about to shrink, with the number of their requests as cost, where it is not there yet.
+    """Pods of a stage that is about to be scaled down, with the number of their requests as cost, where it differs.
 
-    Pods that are leaving are left out, and so are pods whose load is not known: they keep the cost 0.
+    Terminating pods are left out, and so are pods whose load is not known: they keep the cost 0.
     """
-    live = observation.deployment_of(stage.name) or {}
-    if int(live.get("spec", {}).get("replicas") or 0) <= stage.replicas:
+    if progress_of(observation.deployment_of(stage.key)).asked <= stage.replicas:
         return
-    for pod in observation.pods_of(stage.name):
+    for pod in observation.pods_of(stage.key):
         requests = observation.loads.get(str(pod["metadata"]["name"]))
-        if requests is None or pod["metadata"].get("deletionTimestamp"):
+        if requests is None or is_terminating(pod):
             continue
         cost = str(round(requests))
         if _cost(pod) != cost:

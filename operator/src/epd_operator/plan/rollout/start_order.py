@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.stages.stage_plan import StagePlan
+from epd_operator.plan.workloads.progress import progress_of
 
 
-def startable(stages: list[StagePlan], *, observation: Observation) -> list[StagePlan]:
+def startable(stages: Iterable[StagePlan], *, observation: Observation) -> list[StagePlan]:
     """Stages that may exist now.
 
-    A PD process blocks at its start until one encoder is discovered, so PD pods are created after the first encoder
-    is ready. A PD stage that exists is never taken away again: text requests must go on when encoders are lost.
+    A PD process blocks at its start until it discovers an encoder, so PD pods are created after the first encoder is
+    ready. An existing PD stage is never removed again: text requests must be served when encoders are lost.
     """
-    return [stage for stage in stages if stage.name is not StageName.PD or _pd_may_exist(observation)]
+    return [s for s in stages if s.name is not StageName.PD or _pd_may_exist(s.key, observation=observation)]
 
 
-def _pd_may_exist(observation: Observation) -> bool:
-    if observation.deployment_of(StageName.PD) is not None:
+def _pd_may_exist(pd: StageKey, *, observation: Observation) -> bool:
+    if observation.deployment_of(pd) is not None:
         return True
-    encoder = observation.deployment_of(StageName.ENCODER) or {}
-    return int(encoder.get("status", {}).get("readyReplicas") or 0) >= 1
+    encoder = StageKey(StageName.ENCODER, pd.revision)
+    return progress_of(observation.deployment_of(encoder)).ready >= 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import GpuSharingStrategy, Group
-from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.backends.dynamo import Role
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.objects.quantities import to_bytes
 from epd_operator.plan.devices.gpu import Placement, pool_named
 from epd_operator.plan.pods.launcher import CONTROL_PORT, group_document, run_group_command, stub_command
@@ -24,7 +23,7 @@ from epd_operator.plan.pods.template import ContainerPlan, PodBuilder
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 
-def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, group: Group) -> StagePlan:
+def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey, group: Group) -> StagePlan:
     """Encoders and a PD process on one GPU.
 
     The device plugin gives a GPU to one container of a pod only. So container ``pd`` runs all processes; the other
@@ -45,7 +44,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, group: Group) ->
             name=Role.PD,
             command=run_group_command(drain=spec.drain),
             env=[
-                *pod_environment(spec, identity=identity),
+                *pod_environment(spec, identity=identity, revision=stage.revision),
                 *user_environment(spec.runtime.env, group.env),
                 {"name": "EPD_GROUP", "value": group_document(processes, cuda_mps=cuda_mps)},
             ],
@@ -55,14 +54,10 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, group: Group) ->
         )
     )
     placement = Placement(
-        pool=pool_named(spec, stage=StageName.GROUP, name=group.pool), gpus=1, shared_memory=group.shared_memory
+        pool=pool_named(spec, stage=stage.name, name=group.pool), gpus=1, shared_memory=group.shared_memory
     )
-    builder = PodBuilder(
-        spec, identity=identity, stage=StageName.GROUP, placement=placement, template=group.pod_template
-    )
-    return StagePlan(
-        name=StageName.GROUP, replicas=group.replicas, pool=group.pool, pod_template=builder.build(containers)
-    )
+    builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=group.pod_template)
+    return StagePlan(key=stage, replicas=group.replicas, pool=group.pool, pod_template=builder.build(containers))
 
 
 def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import Frontend, GpuStage, Stage, TensorParallelStage
-from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.backends.dynamo import Role
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.devices.gpu import Placement, pool_named
 from epd_operator.plan.pods.launcher import CONTROL_PORT, run_command
 from epd_operator.plan.pods.process import (
@@ -27,23 +26,21 @@ MAIN = "main"
 """Container whose identity in Dynamo's discovery is the pod's own."""
 
 
-def single_process_stage(
-    spec: EPDDeploymentSpec, *, identity: Identity, stage: StageName, settings: Stage
-) -> StagePlan:
+def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey, settings: Stage) -> StagePlan:
     """A stage with one process per pod; the process has the role of the stage's name."""
-    role = Role(stage)
+    role = Role(stage.name)
     placement, pool = Placement(), None
     options = EngineOptions(args=tuple(settings.args or ()))
     if isinstance(settings, GpuStage):
         pool = settings.pool
         gpus = gpus_of(settings)
         placement = Placement(
-            pool=pool_named(spec, stage=stage, name=pool), gpus=gpus, shared_memory=settings.shared_memory
+            pool=pool_named(spec, stage=stage.name, name=pool), gpus=gpus, shared_memory=settings.shared_memory
         )
         cache = settings.embedding_cache if isinstance(settings, TensorParallelStage) else None
         options = EngineOptions(gpus=gpus, embedding_cache=cache, args=options.args)
     command = (
-        frontend_command(spec, identity=identity)
+        frontend_command(spec, identity=identity, revision=stage.revision)
         if isinstance(settings, Frontend)
         else engine_command(spec, role=role, options=options)
     )
@@ -52,7 +49,7 @@ def single_process_stage(
         name=MAIN,
         command=run_command(process, drain=spec.drain),
         env=[
-            *pod_environment(spec, identity=identity),
+            *pod_environment(spec, identity=identity, revision=stage.revision),
             *process_environment(spec, role=role, container=MAIN, slot=0),
             *user_environment(spec.runtime.env, settings.env),
         ],
@@ -61,7 +58,7 @@ def single_process_stage(
         resources=settings.resources,
     )
     builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=settings.pod_template)
-    return StagePlan(name=stage, replicas=settings.replicas, pool=pool, pod_template=builder.build([container]))
+    return StagePlan(key=stage, replicas=settings.replicas, pool=pool, pod_template=builder.build([container]))
 
 
 def _ports(process: Process) -> dict[str, int]:

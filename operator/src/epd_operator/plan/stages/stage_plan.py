@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,13 +14,18 @@ class StagePlan:
     """One stage as it should be.
 
     Attributes:
-        name: which stage.
+        key: which stage of which revision.
         replicas: number of pods.
         pool: name of the pool of nodes; None for frontends.
         pod_template: metadata and spec of its pods.
     """
 
-    name: StageName
+    key: StageKey
     replicas: int
     pool: str | None
     pod_template: dict[str, Any]
+
+    @property
+    def name(self) -> StageName:
+        """Name of the stage."""
+        return self.key.name

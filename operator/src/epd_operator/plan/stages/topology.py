@@ -5,14 +5,14 @@ from __future__ import annotations
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import Group
 from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import SOLE_REVISION, Identity, StageKey
 from epd_operator.plan.replicas import settings_of
 from epd_operator.plan.stages.colocated import group_stage
 from epd_operator.plan.stages.single_process import single_process_stage
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 
-def plan_stages(spec: EPDDeploymentSpec, *, identity: Identity) -> list[StagePlan]:
+def plan_stages(spec: EPDDeploymentSpec, *, identity: Identity, revision: str = SOLE_REVISION) -> list[StagePlan]:
     """All stages of the topology, in the order in which they may start.
 
     Raises:
@@ -20,13 +20,13 @@ def plan_stages(spec: EPDDeploymentSpec, *, identity: Identity) -> list[StagePla
             is an object from before a rule.
     """
     names = (StageName.FRONTEND, *GPU_STAGES[spec.topology])
-    return [_plan_stage(spec, identity=identity, name=name) for name in names]
+    return [_plan_stage(spec, identity=identity, stage=StageKey(name, revision)) for name in names]
 
 
-def _plan_stage(spec: EPDDeploymentSpec, *, identity: Identity, name: StageName) -> StagePlan:
-    settings = settings_of(spec, name)
+def _plan_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey) -> StagePlan:
+    settings = settings_of(spec, stage.name)
     if settings is None:
-        raise ValueError(f"spec.{name}: needed by the topology but missing")
+        raise ValueError(f"spec.{stage.name}: needed by the topology but missing")
     if isinstance(settings, Group):
-        return group_stage(spec, identity=identity, group=settings)
-    return single_process_stage(spec, identity=identity, stage=name, settings=settings)
+        return group_stage(spec, identity=identity, stage=stage, group=settings)
+    return single_process_stage(spec, identity=identity, stage=stage, settings=settings)

@@ -8,7 +8,7 @@ from typing import Any
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.status import UTC_TIME, Condition, ConditionStatus, EPDDeploymentStatus, StageStatus
 from epd_operator.objects.text import one_line
-from epd_operator.plan.children.network import url
+from epd_operator.plan.children.network import endpoint_url
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import is_internal
@@ -19,14 +19,6 @@ from epd_operator.plan.status.stages import StageProgress, stage_progress
 
 _CHANGEABLE = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
 """Numbers and identifiers, which differ between two refusals of the same thing."""
-
-_PATIENCE = {
-    Reason.ROLLING_OUT: 1,
-    Reason.SCALING_DOWN: 1,
-    Reason.PODS_STARTING: 2,
-    Reason.WAITING_FOR_ENCODER: 3,
-}
-"""Reasons that are no trouble: what is in trouble comes first, what only waits for another stage last."""
 
 
 def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str) -> dict[str, Any]:
@@ -43,7 +35,7 @@ def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, 
     status = EPDDeploymentStatus(
         observed_generation=observation.generation,
         topology=spec.topology,
-        endpoint=url(spec, identity=observation.identity),
+        endpoint=endpoint_url(spec, identity=observation.identity),
         summary=", ".join(f"{s.plan.name} {s.ready}/{s.plan.replicas}" for s in states),
         stages=[_stage_status(state, spec=spec, observation=observation, now=now) for state in states],
         conditions=_conditions(states, stalled=stalled, leftovers=len(plan.delete), observation=observation, now=now),
@@ -55,7 +47,7 @@ def _stage_status(state: StageProgress, *, spec: EPDDeploymentSpec, observation:
     status = state.to_status()
     if not is_internal(spec, state.plan.name):
         return status
-    return status.model_copy(update={"scaling": scaling_status(state.plan.name, observation=observation, now=now)})
+    return status.model_copy(update={"scaling": scaling_status(state.plan.key, observation=observation, now=now)})
 
 
 def status_of_invalid(message: str, *, observation: Observation, now: str) -> dict[str, Any]:
@@ -148,8 +140,8 @@ def _first_problem(states: list[StageProgress]) -> Problem | None:
         for s in states
         if s.problem is not None
     ]
-    trouble = next((problem for problem in found if problem.reason not in _PATIENCE), None)
-    return trouble or min(reversed(found), key=lambda problem: _PATIENCE[problem.reason], default=None)
+    urgent = next((problem for problem in found if not problem.reason.is_progress), None)
+    return urgent or min(reversed(found), key=lambda problem: problem.reason.traits.urgency, default=None)
 
 
 def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observation: Observation, now: str) -> Condition:

@@ -8,19 +8,12 @@ from enum import StrEnum
 
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import KubernetesObject
-from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.plan.status.reasons import ConditionType, EventType, Reason
 from epd_operator.scaling.model import Decision
 
 MAX_NOTE = 1024
 """Bytes of a note; the API takes no more."""
 _CUT = "…".encode()
-
-
-class EventType(StrEnum):
-    """Whether a person should look."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
 
 
 class EventReason(StrEnum):
@@ -56,18 +49,6 @@ class StatusEvent:
     note: str
 
 
-POD_PROBLEMS = (
-    Reason.UNSCHEDULABLE,
-    Reason.IMAGE_PULL_FAILED,
-    Reason.CONTAINER_CONFIG_INVALID,
-    Reason.CONTAINER_RESTARTED,
-    Reason.CRASH_LOOPING,
-    Reason.PODS_REFUSED,
-    Reason.PODS_FAILED,
-)
-"""Reasons of a stage that a person should look at."""
-
-
 def status_events(before: KubernetesObject, after: KubernetesObject) -> tuple[StatusEvent, ...]:
     """What has changed from one status to the next; nothing where nothing has.
 
@@ -97,10 +78,9 @@ def _stages(before: KubernetesObject, after: KubernetesObject) -> Iterator[Statu
         if reason == reasons.get(name):
             continue
         note = f"{name} {stage.get('ready')}/{stage.get('desired')}: {stage.get('message')}"
-        if reason in POD_PROBLEMS:
-            yield _warning(reason, Action.START_PODS, note)
-        elif reason == Reason.ROLLING_OUT:
-            yield _normal(reason, Action.START_PODS, note)
+        event = _stage_event(reason)
+        if event is not None:
+            yield _event(event, reason, Action.START_PODS, note)
 
 
 def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
@@ -148,12 +128,21 @@ def _changed_conditions(before: KubernetesObject, after: KubernetesObject) -> It
             )
 
 
+def _stage_event(reason: str | None) -> EventType | None:
+    """The type of the Event of a stage's reason. A status of another version may have unknown reasons."""
+    return next((known.traits.event for known in Reason if known == reason), None)
+
+
 def _normal(reason: str, action: Action, note: str) -> StatusEvent:
-    return StatusEvent(type=EventType.NORMAL, reason=str(reason), action=action, note=_note(note))
+    return _event(EventType.NORMAL, reason, action, note)
 
 
 def _warning(reason: str, action: Action, note: str) -> StatusEvent:
-    return StatusEvent(type=EventType.WARNING, reason=str(reason), action=action, note=_note(note))
+    return _event(EventType.WARNING, reason, action, note)
+
+
+def _event(event: EventType, reason: str, action: Action, note: str) -> StatusEvent:
+    return StatusEvent(type=event, reason=str(reason), action=action, note=_note(note))
 
 
 def _note(text: str) -> str:

@@ -16,15 +16,6 @@ MAX_MESSAGE = 4096
 
 _IMAGE_REASONS = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-_SEVERITY = (
-    Reason.IMAGE_PULL_FAILED,
-    Reason.CONTAINER_CONFIG_INVALID,
-    Reason.CRASH_LOOPING,
-    Reason.CONTAINER_RESTARTED,
-    Reason.UNSCHEDULABLE,
-    Reason.PODS_FAILED,
-    Reason.PODS_STARTING,
-)
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*": (ErrImagePull: )?')
 
 
@@ -38,7 +29,7 @@ class Problem:
 
 def worst(problems: list[Problem]) -> Problem | None:
     """The problem that a person should read first; of equal ones the first."""
-    return min(problems, key=lambda p: _SEVERITY.index(p.reason), default=None)
+    return min(problems, key=lambda p: p.reason.traits.urgency, default=None)
 
 
 def problem_of(pod: KubernetesObject) -> Problem | None:

@@ -1,7 +1,12 @@
-"""Condition types and reasons that the operator writes. docs/conditions.md has a paragraph on each."""
+"""The registry of condition reasons. A new reason is one member here and one paragraph in docs/conditions.md.
+
+Each member carries its section of the documentation, its urgency among the reasons of stages, and the Event that is
+recorded when a stage gets it. The tests walk the members.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -14,25 +19,86 @@ class ConditionType(StrEnum):
     STALLED = "Stalled"
 
 
+class EventType(StrEnum):
+    """Whether a person should read the Event."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Section(StrEnum):
+    """Sections of docs/conditions.md, from good to bad."""
+
+    NORMAL = "Normal state"
+    PROGRESS = "Work in progress"
+    PODS = "Pods have a problem"
+    PERSON = "A person has to act"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What is known of a reason.
+
+    Attributes:
+        section: its section of the documentation. Reasons of work in progress need no attention: conditions show all
+            others first.
+        urgency: of several reasons of pods, or of stages in progress, the lowest number is shown.
+        event: type of the Event that is recorded when a stage gets the reason; None for no Event.
+    """
+
+    section: Section
+    urgency: int = 0
+    event: EventType | None = None
+
+
+def _progress(*, urgency: int = 0, event: EventType | None = None) -> Traits:
+    return Traits(section=Section.PROGRESS, urgency=urgency, event=event)
+
+
+def _pods(*, urgency: int) -> Traits:
+    return Traits(section=Section.PODS, urgency=urgency, event=EventType.WARNING)
+
+
+_NORMAL = Traits(section=Section.NORMAL)
+_PERSON = Traits(section=Section.PERSON)
+
+
 class Reason(StrEnum):
     """Reasons of conditions and of stages."""
 
-    ALL_STAGES_READY = "AllStagesReady"
-    REQUESTS_ANSWERED = "RequestsAnswered"
-    NO_READY_PODS = "NoReadyPods"
-    WAITING_FOR_ENCODER = "WaitingForEncoder"
-    PODS_STARTING = "PodsStarting"
-    ROLLING_OUT = "RollingOut"
-    SCALING_DOWN = "ScalingDown"
-    SETTLED = "Settled"
-    UNSCHEDULABLE = "Unschedulable"
-    IMAGE_PULL_FAILED = "ImagePullFailed"
-    CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid"
-    CONTAINER_RESTARTED = "ContainerRestarted"
-    CRASH_LOOPING = "CrashLooping"
-    PODS_REFUSED = "PodsRefused"
-    PODS_FAILED = "PodsFailed"
-    NAME_TAKEN = "NameTaken"
-    CHILD_REFUSED = "ChildRefused"
-    SPEC_INVALID = "SpecInvalid"
-    WAITING_FOR_REMOVAL = "WaitingForRemoval"
+    traits: Traits
+
+    def __new__(cls, value: str, traits: Traits) -> Reason:
+        """A member with its traits; its value is the reason as status has it."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.traits = traits
+        return member
+
+    ALL_STAGES_READY = "AllStagesReady", _NORMAL
+    REQUESTS_ANSWERED = "RequestsAnswered", _NORMAL
+    SETTLED = "Settled", _NORMAL
+
+    ROLLING_OUT = "RollingOut", _progress(urgency=1, event=EventType.NORMAL)
+    SCALING_DOWN = "ScalingDown", _progress(urgency=1)
+    PODS_STARTING = "PodsStarting", _progress(urgency=10)
+    WAITING_FOR_ENCODER = "WaitingForEncoder", _progress(urgency=20)
+    WAITING_FOR_REMOVAL = "WaitingForRemoval", _progress()
+
+    NO_READY_PODS = "NoReadyPods", Traits(section=Section.PODS)
+    IMAGE_PULL_FAILED = "ImagePullFailed", _pods(urgency=1)
+    CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid", _pods(urgency=2)
+    CRASH_LOOPING = "CrashLooping", _pods(urgency=3)
+    CONTAINER_RESTARTED = "ContainerRestarted", _pods(urgency=4)
+    UNSCHEDULABLE = "Unschedulable", _pods(urgency=5)
+    PODS_FAILED = "PodsFailed", _pods(urgency=6)
+    PODS_REFUSED = "PodsRefused", _pods(urgency=7)
+
+    NAME_TAKEN = "NameTaken", _PERSON
+    CHILD_REFUSED = "ChildRefused", _PERSON
+    SPEC_INVALID = "SpecInvalid", _PERSON
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether the reason needs no attention: it ends by itself in the normal course."""
+        return self.traits.section is Section.PROGRESS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from epd_operator.api.v1alpha1.status import ScalingStatus
-from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import StageKey
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.scaling.model import Decision
 
 
-def scaling_status(stage: StageName, *, observation: Observation, now: str) -> ScalingStatus | None:
+def scaling_status(stage: StageKey, *, observation: Observation, now: str) -> ScalingStatus | None:
     """The stage's last decision; without one since the operator started, what status said before."""
     before = _previous(observation.status, stage)
     decision = observation.decisions.get(stage)
@@ -38,9 +38,9 @@ def _decimal(value: float | None) -> str | None:
     return None if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _previous(status: KubernetesObject, stage: StageName) -> KubernetesObject:
+def _previous(status: KubernetesObject, stage: StageKey) -> KubernetesObject:
     for known in status.get("stages") or ():
-        if known.get("name") == stage:
+        if known.get("name") == stage.name:
             found: KubernetesObject = known.get("scaling") or {}
             return found
     return {}

@@ -1,0 +1,73 @@
+"""What a live Deployment reports of its progress, and which pods belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from epd_operator.objects.identity import controller_of
+from epd_operator.plan.observation import KubernetesObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What a live Deployment reports. All zero where there is none.
+
+    Attributes:
+        asked: replicas in its spec.
+        pods: pods of all templates, without terminating ones.
+        ready: pods that are ready, of all templates.
+        updated: pods of the current template.
+        is_observed: its controller has seen the latest spec.
+        refusal: why the API server refuses to create pods (quota, pod security, admission); None where it does not.
+    """
+
+    asked: int = 0
+    pods: int = 0
+    ready: int = 0
+    updated: int = 0
+    is_observed: bool = False
+    refusal: str | None = None
+
+    @property
+    def is_rolling_out(self) -> bool:
+        """Pods of an earlier template exist, or the controller has not seen the latest spec."""
+        return self.pods > self.updated or not self.is_observed
+
+
+def progress_of(live: KubernetesObject | None) -> Progress:
+    """Read the status of a live Deployment."""
+    if live is None:
+        return Progress()
+    status = live.get("status") or {}
+    generation = int(live.get("metadata", {}).get("generation") or 1)
+    return Progress(
+        asked=int((live.get("spec") or {}).get("replicas") or 0),
+        pods=int(status.get("replicas") or 0),
+        ready=int(status.get("readyReplicas") or 0),
+        updated=int(status.get("updatedReplicas") or 0),
+        is_observed=int(status.get("observedGeneration") or 0) >= generation,
+        refusal=_refusal(status),
+    )
+
+
+def _refusal(status: Mapping[str, Any]) -> str | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            return str(condition.get("message") or "")
+    return None
+
+
+def workload_of(pod: Mapping[str, Any]) -> str | None:
+    """Name of the Deployment that the pod belongs to, or None.
+
+    Labels alone are no proof: every client that can create pods can set them. A pod that names a ReplicaSet as its
+    controller belongs to it for Kubernetes as well, or the garbage collector removes it if no such ReplicaSet exists.
+    """
+    controller = controller_of(pod)
+    if controller is None or (controller["apiVersion"], controller["kind"]) != ("apps/v1", "ReplicaSet"):
+        return None
+    workload, separator, revision = str(controller["name"]).rpartition("-")
+    template = (pod["metadata"].get("labels") or {}).get("pod-template-hash")
+    return workload if separator and revision == template else None
