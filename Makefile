@@ -59,7 +59,7 @@ format: $(VENV)/.installed ## Put the code in form
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format -q .
 
-crds: $(VENV)/.installed ## Regenerate crds/, the API reference and the chart's copies and README
+crds: $(VENV)/.installed ## Regenerate crds/, the API reference, and the copies, rights and README of the chart
 	$(BIN)/python -m crdgen
 	@cp crds/nvidia.com_dynamoworkermetadatas.yaml charts/epd-operator/files/crds/
 	@PYTHONPATH=tests:operator/src $(BIN)/python -m support.chart_readme
@@ -80,7 +80,7 @@ site: $(VENV)/.installed ## The documentation as a site, in .site
 	@echo "open .site/index.html"
 
 check-generated: crds
-	@git diff --exit-code --stat -- crds charts/epd-operator/files charts/epd-operator/README.md docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
+	@git diff --exit-code --stat -- crds charts/epd-operator/files charts/epd-operator/templates/_child_rights.tpl charts/epd-operator/README.md docs/api-reference.md || { echo "generated files were not current: commit them"; exit 1; }
 
 audit: $(VENV)/audit/.installed ## Known vulnerabilities in all lock files; AUDIT=--strict fails where nobody could be asked
 	@PYTHONPATH=tests $(BIN)/python -m support.dependency_audit --program $(VENV)/audit/bin/pip-audit $(AUDIT) $$(git ls-files '*.lock')

@@ -94,37 +94,20 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 
 {{- /* What the operator needs in each namespace that it watches. */ -}}
 {{- define "epd.rules" -}}
+{{ include "epd.childRules" . }}
 - apiGroups: [epd.dev]
   resources: [epddeployments]
   verbs: [get, list, watch]
 - apiGroups: [epd.dev]
   resources: [epddeployments/status, epdstagescales/status]
   verbs: [patch]
-# Children are created and changed by server-side apply. blockOwnerDeletion needs the right on finalizers of the owner.
+# blockOwnerDeletion in owner references of children needs the right on finalizers of the owner.
 - apiGroups: [epd.dev]
   resources: [epddeployments/finalizers]
   verbs: [update]
-- apiGroups: [epd.dev]
-  resources: [epdstagescales]
-  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
-- apiGroups: [apps]
-  resources: [deployments]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [""]
-  resources: [services, serviceaccounts]
-  verbs: [get, list, watch, create, patch]
-- apiGroups: [rbac.authorization.k8s.io]
-  resources: [rolebindings]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [networking.k8s.io]
-  resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [policy]
-  resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
 # patch: the deletion cost of pods, so that the least busy ones go when a stage shrinks.
 - apiGroups: [""]
   resources: [pods]

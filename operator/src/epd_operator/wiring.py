@@ -65,14 +65,15 @@ def make_leader_tasks(
     reconciler = Reconciler(
         cluster, settings=planning, scaling=scaler, reports=Reports(metrics=metrics.objects, announcer=announcer)
     )
-
+    reconcilers = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
+    listing = partial(resync, cluster, queue=queue, known=reconcilers.known_keys, metrics=metrics)
     return LeaderTasks(
         passes=queue,
         jobs=[
-            partial(Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock).run, workers),
+            partial(reconcilers.run, workers),
             scaler.run,
             announcer.run,
-            partial(resync, cluster, queue=queue, metrics=metrics, namespaces=namespaces, random=jitter, clock=clock),
+            partial(listing, namespaces=namespaces, random=jitter, clock=clock),
         ],
         watch=partial(_watch, cluster, queue=queue, namespaces=namespaces, on_watching=on_watching),
     )

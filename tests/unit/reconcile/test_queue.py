@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from epd_operator.reconcile.queue import BackOff, WorkQueue
 
 
@@ -193,3 +196,61 @@ def test_jitter_spreads_waits_between_half_and_all() -> None:
     assert back_off.delay(1, jitter=0.0) == 0.5
     assert back_off.delay(1, jitter=1.0) == 1.0
     assert back_off.delay(50, jitter=1.0) == 8.0
+
+
+class SimpleQueue:
+    """The same rules without a heap: the due time of each key, and the keys that are being reconciled."""
+
+    def __init__(self) -> None:
+        self.due: dict[str, float] = {}
+        self.processing: set[str] = set()
+
+    def add(self, key: str, at: float) -> None:
+        self.due[key] = min(at, self.due.get(key, at))
+
+    def finish(self, key: str, *, now: float, again_after: float | None) -> None:
+        self.processing.discard(key)
+        if key in self.due:
+            self.due[key] = max(self.due[key], now + 0.2)
+        if again_after is not None:
+            self.add(key, now + again_after)
+
+    def may_be_next(self, now: float) -> set[str]:
+        waiting = {key: at for key, at in self.due.items() if key not in self.processing and at <= now}
+        return {key for key, at in waiting.items() if at == min(waiting.values())}
+
+
+STEPS = st.lists(
+    st.tuples(st.just("add"), st.sampled_from("abcd"), st.integers(0, 5))
+    | st.tuples(st.just("take"), st.just(""), st.just(0))
+    | st.tuples(st.just("done"), st.sampled_from("abcd"), st.integers(0, 5))
+    | st.tuples(st.just("wait"), st.just(""), st.integers(0, 3)),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_the_next_key_is_always_one_that_has_been_due_longest(steps: list[tuple[str, str, int]]) -> None:
+    asyncio.run(_compare(steps))
+
+
+async def _compare(steps: list[tuple[str, str, int]]) -> None:
+    clock, model = Clock(), SimpleQueue()
+    waiting = queue(clock)
+    for what, key, number in steps:
+        if what == "add":
+            waiting.add(key, delay=number)
+            model.add(key, clock.now + number)
+        elif what == "wait":
+            clock.now += number
+        elif what == "done" and key in model.processing:
+            again = number or None
+            waiting.done(key, again_after=again)
+            model.finish(key, now=clock.now, again_after=again)
+        elif what == "take":
+            expected, taken = model.may_be_next(clock.now), await next_key(waiting)
+            assert (taken in expected) if expected else taken is None
+            if taken is not None:
+                del model.due[taken]
+                model.processing.add(taken)
+        assert len(waiting) == len(model.due.keys() | model.processing)

@@ -7,12 +7,15 @@ import contextlib
 from typing import Any
 
 from epd_operator.cluster.errors import RefusedError
+from epd_operator.objects.identity import Key
 from epd_operator.objects.kinds import Kind
 from epd_operator.reconcile.queue import WorkQueue
-from epd_operator.reconcile.reconciler import Key
+from epd_operator.reconcile.reconciler import Reconciler
 from epd_operator.reconcile.resync import resync
+from epd_operator.reconcile.workers import Workers
 from epd_operator.telemetry.metrics import Metrics
 from support.memory import MemoryCluster
+from support.specs import raw_spec
 
 
 class TwoNamespaces(MemoryCluster):
@@ -30,6 +33,7 @@ async def test_a_namespace_that_may_not_be_read_does_not_keep_the_others_from_th
         resync(
             TwoNamespaces(),
             queue=queue,
+            known=tuple,
             metrics=Metrics(),
             namespaces=("closed", "open"),
             random=lambda: 0.0,
@@ -41,3 +45,28 @@ async def test_a_namespace_that_may_not_be_read_does_not_keep_the_others_from_th
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+async def test_keys_of_objects_that_are_gone_are_forgotten_and_keys_of_failed_reconciles_are_kept() -> None:
+    queue: WorkQueue[Key] = WorkQueue(clock=lambda: 0.0, random=lambda: 0.0)
+    cluster = MemoryCluster()
+    cluster.create(raw_spec("Aggregated"))
+    workers = Workers(queue=queue, reconciler=Reconciler(cluster), metrics=Metrics(), clock=lambda: 0.0)
+    task = asyncio.create_task(workers.run(1))
+    for name in ("qwen", "never-existed"):
+        queue.add(Key("serving", name))
+    await _settled()
+    assert workers.known_keys() == {Key("serving", "qwen")}
+    cluster.failures["GET", "EPDDeployment"] = RefusedError("down", request="GET")
+    queue.add(Key("serving", "unreadable"))
+    await _settled()
+    assert workers.known_keys() == {Key("serving", "qwen"), Key("serving", "unreadable")}
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert workers.known_keys() == frozenset()
+
+
+async def _settled() -> None:
+    for _ in range(200):
+        await asyncio.sleep(0)

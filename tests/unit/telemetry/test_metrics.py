@@ -69,8 +69,8 @@ class Operator:
 
     async def begin_resync(self, namespaces: tuple[str, ...] = ()) -> None:
         await resync(
-            self.cluster, queue=self.queue, metrics=self.metrics, namespaces=namespaces, random=lambda: 0.0,
-            clock=self.clock,
+            self.cluster, queue=self.queue, known=self.workers.known_keys, metrics=self.metrics,
+            namespaces=namespaces, random=lambda: 0.0, clock=self.clock,
         )  # fmt: skip
 
 

@@ -1,8 +1,10 @@
-"""The queue of objects to reconcile: each key at most once, never by two workers at a time, later after failures."""
+"""The queue of objects to reconcile: each key at most once, never for two workers at a time, later after failures."""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,7 +23,7 @@ class BackOff:
     maximum: float = 60.0
 
     def delay(self, failures: int, *, jitter: float) -> float:
-        """The wait after that many failures; jitter lies between 0 and 1."""
+        """The wait after that many failures; jitter is between 0 and 1."""
         ceiling = min(self.maximum, self.initial * 2.0 ** min(failures - 1, 20))
         return ceiling * (0.5 + jitter / 2)
 
@@ -29,8 +31,9 @@ class BackOff:
 class WorkQueue(Generic[K]):
     """Keys that are due now or later.
 
-    A key that is added while it waits stays once in the queue, at the earlier time. A key that is added while it is
-    processed is processed once more afterwards.
+    A key that is added while it waits stays in the queue once, at the earlier time. A key that is added while it is
+    reconciled is reconciled once more afterwards. The next due key is found by a heap: a key whose time has changed, or
+    that is being reconciled, leaves an outdated entry, which is dropped when it reaches the top.
     """
 
     def __init__(
@@ -46,11 +49,11 @@ class WorkQueue(Generic[K]):
         """Create an empty queue.
 
         Args:
-            clock: monotonic time in seconds, that goes on while the event loop is stuck.
+            clock: monotonic time in seconds, which continues while the event loop is stuck.
             random: numbers from 0 to 1, for jitter.
             back_off: waits after failures.
-            gap: least time between two passes over one key, in seconds, so that a burst of events is one pass.
-            gap_after_failure: the same after a failure: an event may tell that the cause is mended, or nothing.
+            gap: least time between two reconciles of one key, in seconds, so that a burst of events is one reconcile.
+            gap_after_failure: the same after a failure: an event may mean that the cause is fixed, or nothing.
             on_wait: called with the seconds that a key was due when it is taken.
         """
         self._clock = clock
@@ -60,6 +63,8 @@ class WorkQueue(Generic[K]):
         self._gap_after_failure = gap_after_failure
         self._on_wait = on_wait
         self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._order = itertools.count()
         self._processing: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._not_before: dict[K, float] = {}
@@ -73,21 +78,17 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, *, delay: float = 0.0) -> None:
         """Make the key due after the delay, in seconds, or earlier if it already is."""
         due = max(self._clock() + delay, self._not_before.get(key, 0.0))
-        self._due[key] = min(due, self._due.get(key, due))
+        if key not in self._due or due < self._due[key]:
+            self._set_due(key, due)
         self._changed.set()
 
     async def get(self) -> K:
         """The next due key; the caller must report the end with ``done`` or ``failed``."""
         while True:
-            key, due = min(
-                ((k, t) for k, t in self._due.items() if k not in self._processing),
-                key=lambda item: item[1],
-                default=(None, None),
-            )
+            due = None if self._closed else self._next_due()
             now = self._clock()
-            if self._closed:
-                key, due = None, None
-            if key is not None and due is not None and due <= now:
+            if due is not None and due <= now:
+                _, _, key = heapq.heappop(self._heap)
                 del self._due[key]
                 self._processing[key] = now
                 self._on_wait(now - due)
@@ -99,17 +100,17 @@ class WorkQueue(Generic[K]):
                 continue
 
     def done(self, key: K, *, again_after: float | None = None) -> None:
-        """The pass over the key succeeded; make it due again after that many seconds, if given."""
+        """The reconcile of the key succeeded; make it due again after that many seconds, if given."""
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
         self._finish(key, delay=again_after, gap=self._gap)
 
     def failed(self, key: K, *, at_least: float = 0.0) -> float:
-        """The pass over the key failed; returns the wait before the next one, in seconds."""
+        """The reconcile of the key failed; returns the wait before the next one, in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         at_least = min(at_least, self._back_off.maximum)
         delay = max(at_least, self._back_off.delay(failures, jitter=self._random()))
-        # Events wait as well, earlier and later ones: the cause of the failure may not have gone.
+        # Events wait as well, earlier and later ones: the cause of the failure may still exist.
         gap = max(at_least, min(delay, self._gap_after_failure))
         self._not_before[key] = self._clock() + gap
         self._finish(key, delay=delay, gap=gap)
@@ -118,16 +119,31 @@ class WorkQueue(Generic[K]):
     def _finish(self, key: K, *, delay: float | None, gap: float) -> None:
         self._processing.pop(key, None)
         now = self._clock()
-        if key in self._due:
-            self._due[key] = max(self._due[key], now + gap)
+        due = max(self._due[key], now + gap) if key in self._due else None
         if delay is not None:
-            self._due[key] = min(self._due.get(key, now + delay), now + delay)
+            due = now + delay if due is None else min(due, now + delay)
+        if due is not None:
+            self._set_due(key, due)
         self._changed.set()
 
-    # What follows is read by the thread of the metrics' web server as well: copies are taken in one step.
+    def _set_due(self, key: K, due: float) -> None:
+        self._due[key] = due
+        if key not in self._processing:
+            heapq.heappush(self._heap, (due, next(self._order), key))
+
+    def _next_due(self) -> float | None:
+        """When the key at the top of the heap is due, after outdated entries were dropped; None if none waits."""
+        while self._heap:
+            due, _, key = self._heap[0]
+            if key not in self._processing and self._due.get(key) == due:
+                return due
+            heapq.heappop(self._heap)
+        return None
+
+    # The thread of the metrics server calls what follows as well: copies are taken in one step.
 
     def __len__(self) -> int:
-        """Keys that wait or are processed."""
+        """Keys that wait or are being reconciled."""
         return len(self._due.copy().keys() | self._processing.copy().keys())
 
     def overdue(self) -> float:
@@ -136,6 +152,6 @@ class WorkQueue(Generic[K]):
         return max(0.0, max((now - time for key, time in due.items() if key not in processing), default=0.0))
 
     def longest_pass(self) -> float:
-        """How long the pass that began first has been going on, in seconds; 0 while there is none."""
+        """How long the reconcile that began first has been running, in seconds; 0 while there is none."""
         now = self._clock()
         return max((now - began for began in self._processing.copy().values()), default=0.0)

@@ -23,6 +23,8 @@ from epd_operator.plan.status.builder import status_of, status_of_invalid
 from epd_operator.scaling.model import Decision
 from epd_operator.telemetry.reports import Report, ReportPort
 
+GONE = "gone"
+"""Outcome of a reconcile that found no object."""
 RETRY_REFUSED_SECONDS = 60.0
 """Quotas, policies and strangers' objects change without an event that the operator sees."""
 RETRY_REMOVAL_SECONDS = 2.0
@@ -94,7 +96,7 @@ class Reconciler:
         if primary is None or primary["metadata"].get("deletionTimestamp"):
             # The garbage collector removes the children, with the operator up or down.
             self._forget(key)
-            return Result(outcome="gone")
+            return Result(outcome=GONE)
         if self._reports is not None:
             status = primary.get("status") or {}
             self._reports.began(key, generation=int(primary["metadata"].get("generation", 1)), status=status)

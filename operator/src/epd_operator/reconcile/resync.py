@@ -1,10 +1,10 @@
-"""The resync: lists all EPDDeployments from time to time, so that a missed watch event is healed."""
+"""The resync: lists all EPDDeployments from time to time, so that missed watch events have no lasting effect."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
@@ -22,19 +22,32 @@ async def resync(
     cluster: Cluster,
     *,
     queue: WorkQueue[Key],
+    known: Callable[[], Collection[Key]],
     metrics: Metrics,
     namespaces: Sequence[str],
     random: Callable[[], float],
     clock: Callable[[], float],
     interval: float = RESYNC_SECONDS,
 ) -> None:
-    """Add every object now and then: heals what watches missed. An empty list of namespaces means all."""
+    """Add every object to the queue from time to time, until cancelled.
+
+    Args:
+        cluster: where objects are listed.
+        queue: where keys are added.
+        known: keys of objects that existed when they were last reconciled. An object whose deletion the watch missed is
+            in no list: a reconcile finds that it is gone.
+        metrics: where the age of the last complete resync is exported.
+        namespaces: the namespaces to list; an empty list means all.
+        random: numbers from 0 to 1, for jitter.
+        clock: monotonic time in seconds.
+        interval: mean time between two resyncs, in seconds.
+    """
     metrics.resync.completed(clock=clock)
     try:
         while True:
             complete = True
             for namespace in namespaces or (None,):
-                complete &= await _add_all(cluster, queue=queue, metrics=metrics, namespace=namespace)
+                complete &= await _add_all(cluster, queue=queue, known=known(), namespace=namespace)
             if complete:
                 metrics.resync.completed(clock=clock)
             await asyncio.sleep(interval * (0.75 + random() / 2))
@@ -42,16 +55,15 @@ async def resync(
         metrics.resync.stopped()
 
 
-async def _add_all(cluster: Cluster, *, queue: WorkQueue[Key], metrics: Metrics, namespace: str | None) -> bool:
-    """Add the objects of a namespace, or of all; say whether they could be read."""
-    # Objects whose end the watch missed are in no list; a pass finds that they are gone.
-    known = {key for key in metrics.objects.keys() if namespace in (None, key.namespace)}  # noqa: SIM118
+async def _add_all(cluster: Cluster, *, queue: WorkQueue[Key], known: Collection[Key], namespace: str | None) -> bool:
+    """Add the objects of one namespace, or of all (None). False if they could not be listed."""
     try:
         items = await cluster.list(EPD_DEPLOYMENT, namespace=namespace)
     except ClusterError as error:
-        # One namespace that may not be read must not keep the others from being healed.
+        # A namespace that cannot be listed must not keep the others from their resync.
         logger.warning("resync of %s failed: %s", namespace or "all namespaces", error)
         return False
-    for key in known.union(Key(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items):
+    listed = {Key(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
+    for key in listed.union(key for key in known if namespace in (None, key.namespace)):
         queue.add(key)
     return True

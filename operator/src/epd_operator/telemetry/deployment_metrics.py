@@ -60,10 +60,6 @@ class DeploymentMetrics(Collector):
         """Somebody else looks after the objects now."""
         self._states.clear()
 
-    def keys(self) -> tuple[Key, ...]:
-        """Objects that are shown."""
-        return tuple(self._states)
-
     def collect(self) -> Iterator[Metric]:
         """All series."""
         families = _Families()
