@@ -82,7 +82,7 @@ def test_the_numbers_of_a_band_are_told(judge: ApiServer) -> None:
 def test_the_two_kinds_of_gpus_are_told(judge: ApiServer) -> None:
     (case,) = [case for case in WARNINGS if case.sentence == "one product in two pools"]
     (said,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
-    assert "both have nvidia.com/gpu NVIDIA-GB200" in said.text
+    assert "both use nvidia.com/gpu NVIDIA-GB200" in said.text
 
 
 def test_many_warnings_at_once_all_arrive(judge: ApiServer) -> None:
