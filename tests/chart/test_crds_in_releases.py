@@ -13,7 +13,7 @@ from support.helm import Helm, HelmError
 from support.operated import PRIMARIES
 
 RELEASE = "epd-operator"
-LEFT = "left to others"
+LEFT = "CRDs that this release does not manage:"
 OBJECT = {
     "apiVersion": "epd.dev/v1alpha1",
     "kind": "EPDDeployment",

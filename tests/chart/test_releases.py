@@ -195,15 +195,15 @@ def two_releases(helm: Helm, site: Site) -> list[str]:
     one, other = site.teams
     helm.install("epd-operator-a", *watching(one), namespace=site.system)
     notes = helm.install("epd-operator-b", *watching(other), "--set", "admission.enabled=false", namespace=site.system)
-    assert EPD in notes.split("left to others")[1]
-    assert "epd-worker-discovery is there already" in notes
+    assert EPD in notes.split("CRDs that this release does not manage:")[1]
+    assert "epd-worker-discovery already exists and belongs to another owner" in notes
     return ["epd-operator-a", "epd-operator-b"]
 
 
 def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, site: Site) -> None:
     one, other = site.teams
     helm.install("first", *watching(one), namespace=site.system)
-    with pytest.raises(HelmError, match=f"namespace {one} is watched by release first in namespace {site.system}"):
+    with pytest.raises(HelmError, match=f"namespace {one} is already watched by release first in namespace {site.system}"):
         helm.install("second", *watching(other, one), "--set", "admission.enabled=false", namespace=other)
     helm.upgrade("first", *watching(one, site.system), namespace=site.system)
     helm.install("second", *watching(other), "--set", "admission.enabled=false", namespace=site.system)
@@ -211,7 +211,7 @@ def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, 
     helm.run("uninstall", "first", "second", "-n", site.system)
     helm.install("first", namespace=site.system)
     helm.upgrade("first", namespace=site.system)
-    with pytest.raises(HelmError, match=f"every namespace is watched by release first in namespace {site.system}"):
+    with pytest.raises(HelmError, match=f"every namespace is already watched by release first in namespace {site.system}"):
         helm.install("second", "--set", "admission.enabled=false", namespace=other)
 
 
