@@ -203,7 +203,9 @@ def two_releases(helm: Helm, site: Site) -> list[str]:
 def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, site: Site) -> None:
     one, other = site.teams
     helm.install("first", *watching(one), namespace=site.system)
-    with pytest.raises(HelmError, match=f"namespace {one} is already watched by release first in namespace {site.system}"):
+    with pytest.raises(
+        HelmError, match=f"namespace {one} is already watched by release first in namespace {site.system}"
+    ):
         helm.install("second", *watching(other, one), "--set", "admission.enabled=false", namespace=other)
     helm.upgrade("first", *watching(one, site.system), namespace=site.system)
     helm.install("second", *watching(other), "--set", "admission.enabled=false", namespace=site.system)
@@ -211,7 +213,9 @@ def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, 
     helm.run("uninstall", "first", "second", "-n", site.system)
     helm.install("first", namespace=site.system)
     helm.upgrade("first", namespace=site.system)
-    with pytest.raises(HelmError, match=f"every namespace is already watched by release first in namespace {site.system}"):
+    with pytest.raises(
+        HelmError, match=f"every namespace is already watched by release first in namespace {site.system}"
+    ):
         helm.install("second", "--set", "admission.enabled=false", namespace=other)
 
 
