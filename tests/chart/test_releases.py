@@ -160,7 +160,7 @@ def test_rights_end_at_the_watched_namespaces_and_the_lease_at_the_operators_own
 
 @pytest.fixture
 def installer(site: Site) -> Account:
-    """Somebody with every right in two namespaces and none elsewhere."""
+    """A user with all permissions in two namespaces and none elsewhere."""
     account = {"metadata": {"name": "installer"}}
     assert site.client.create(f"/api/v1/namespaces/{site.system}/serviceaccounts", account).ok
     role = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], "metadata": {"name": "everything"}}
@@ -174,7 +174,7 @@ def installer(site: Site) -> Account:
     return Account(server=site.server, namespace=site.system, name="installer")
 
 
-def test_somebody_without_any_cluster_wide_right_installs_it_for_a_namespace(
+def test_a_user_without_cluster_wide_permissions_installs_it_for_a_namespace(
     helm: Helm, site: Site, installer: Account, tmp_path: Path
 ) -> None:
     limited = replace(helm, kubeconfig=installer.kubeconfig(tmp_path / "kubeconfig"))
