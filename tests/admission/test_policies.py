@@ -1,4 +1,4 @@
-"""The policies themselves: compiled without complaint, never failing, and made as the chart's values say."""
+"""The policies: they compile without warnings, no expression fails, and chart values switch them on and off."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ OF_POLICIES = f"{REGISTRATION}/validatingadmissionpolicies"
 ROOT = Path(__file__).parents[2]
 STRICT = collection("strict")
 VERDICT = re.compile(r"[A-Z]\w+: spec\.")
+FIX = re.compile(r"\. (Add|Ask|If|Lower|Measure|Move|Put|Raise|Remove|Set|To avoid|Use|Widen) ")
+"""The beginning of a sentence that tells what to do."""
+
 LOCAL_TRANSPORTS = re.compile(r"t in (\['self'.*?\])")
 
 
@@ -40,8 +43,8 @@ def by_name(documents: list[Object], kind: str = "ValidatingAdmissionPolicy") ->
     return {document["metadata"]["name"]: document for document in documents if document["kind"] == kind}
 
 
-def complaints(server: ApiServer, policy: str) -> list[str]:
-    """What the server's type checker has to say about a policy."""
+def type_warnings(server: ApiServer, policy: str) -> list[str]:
+    """Warnings of the API server's type checker about a policy."""
     path = f"{OF_POLICIES}/{policy}"
     server.wait_for(f"{policy} checked", lambda: "typeChecking" in server.client.get(path).body.get("status", {}))
     found = server.client.get(path).body["status"]["typeChecking"].get("expressionWarnings", [])
@@ -52,17 +55,17 @@ def complaints(server: ApiServer, policy: str) -> list[str]:
 
 
 @pytest.mark.parametrize("policy", ["epd-operator-warnings", "epd-operator-denials"])
-def test_the_type_checker_has_no_complaint(judge: ApiServer, policy: str) -> None:
-    assert complaints(judge, policy) == []
+def test_the_type_checker_has_no_warning(judge: ApiServer, policy: str) -> None:
+    assert type_warnings(judge, policy) == []
 
 
-def test_the_type_checker_would_complain_of_a_misspelt_field(judge: ApiServer, rendered: list[Object]) -> None:
+def test_the_type_checker_warns_about_a_misspelt_field(judge: ApiServer, rendered: list[Object]) -> None:
     document = json.loads(
         json.dumps(by_name(rendered)["epd-operator-warnings"]).replace("spec.topology", "spec.topolgy")
     )
     document["metadata"]["name"] = "misspelt"
     assert judge.client.create(OF_POLICIES, document).ok
-    assert "undefined field 'topolgy'" in "\n".join(complaints(judge, "misspelt"))
+    assert "undefined field 'topolgy'" in "\n".join(type_warnings(judge, "misspelt"))
 
 
 # Never failing
@@ -70,7 +73,7 @@ def test_the_type_checker_would_complain_of_a_misspelt_field(judge: ApiServer, r
 
 @pytest.fixture(scope="module")
 def strict_judge(judge: ApiServer, rendered: list[Object]) -> ApiServer:
-    """Once more in namespace ``strict``, where failing expressions show; and broken ones, to know how that looks."""
+    """The policies again in namespace ``strict``, where failed expressions give warnings, and broken copies."""
     assert judge.client.create("/api/v1/namespaces", {"metadata": {"name": "strict"}}).ok
     documents = strict(rendered, namespace="strict", prefix="strict-")
     broken = json.dumps(strict(rendered, namespace="strict", prefix="broken-"))
@@ -80,9 +83,9 @@ def strict_judge(judge: ApiServer, rendered: list[Object]) -> ApiServer:
 
 
 def failures(answer: Answer, *, prefix: str = "strict-") -> list[str]:
-    """Warnings of the policies that are no verdict."""
-    found = [said for said in warnings(answer) if said.policy.startswith(prefix)]
-    return [said.text for said in found if not VERDICT.match(said.text)]
+    """Warnings that come from a failed expression, not from a rule."""
+    found = [warning for warning in warnings(answer) if warning.policy.startswith(prefix)]
+    return [warning.text for warning in found if not VERDICT.match(warning.text)]
 
 
 def test_a_failing_expression_would_show(strict_judge: ApiServer) -> None:
@@ -118,7 +121,7 @@ def test_no_expression_fails_on_a_change(strict_judge: ApiServer, before: Object
 def test_the_largest_objects_do_not_cost_too_much(strict_judge: ApiServer, topology: str) -> None:
     answer = strict_judge.client.create(STRICT, largest(topology), dry_run=True)
     assert answer.ok, answer.message
-    assert {"epd-operator-warnings", "strict-epd-operator-warnings"} <= {said.policy for said in warnings(answer)}
+    assert {"epd-operator-warnings", "strict-epd-operator-warnings"} <= {warning.policy for warning in warnings(answer)}
     assert failures(answer) == []
 
 
@@ -150,7 +153,7 @@ def largest(topology: str) -> Object:
 # Values
 
 
-def test_policies_ask_for_specs_only_and_let_pass_what_they_cannot_judge(rendered: list[Object]) -> None:
+def test_policies_check_specs_only_and_accept_what_they_cannot_evaluate(rendered: list[Object]) -> None:
     found = by_name(rendered)
     assert sorted(found) == ["epd-operator-denials", "epd-operator-warnings"]
     for policy in found.values():
@@ -203,7 +206,7 @@ def test_the_schema_of_values_knows_every_rule(rendered: list[Object]) -> None:
         assert known == names(by_name(rendered)[f"epd-operator-{kind}"])
 
 
-def test_with_a_prometheus_server_nobody_is_told_that_there_is_none(helm: Helm) -> None:
+def test_with_a_prometheus_server_there_is_no_warning_about_a_missing_one(helm: Helm) -> None:
     found = by_name(policies(helm, "--set", "prometheusUrl=http://prometheus:9090"))["epd-operator-warnings"]
     assert "NoPrometheus" not in names(found)
 
@@ -221,10 +224,16 @@ def test_transports_that_leave_no_pod_are_those_of_the_crd(rendered: list[Object
     assert {tuple(yaml.safe_load(found)) for found in of_policies} == {tuple(yaml.safe_load(of_crd))}
 
 
+@pytest.mark.parametrize("kind", ["warnings", "denials"])
+def test_every_message_names_a_fix(rendered: list[Object], kind: str) -> None:
+    messages = [rule["messageExpression"] for rule in by_name(rendered)[f"epd-operator-{kind}"]["spec"]["validations"]]
+    assert [message for message in messages if not FIX.search(message)] == []
+
+
 # Several releases
 
 
-def test_releases_of_one_name_that_watch_different_namespaces_do_not_meet(judge: ApiServer, helm: Helm) -> None:
+def test_releases_of_one_name_that_watch_different_namespaces_do_not_conflict(judge: ApiServer, helm: Helm) -> None:
     releases = {}
     for team in ("team-a", "team-b"):
         assert judge.client.create("/api/v1/namespaces", {"metadata": {"name": team}}).ok
@@ -237,7 +246,7 @@ def test_releases_of_one_name_that_watch_different_namespaces_do_not_meet(judge:
     everywhere = "epd-operator-warnings"
     for namespace, scoped in (("default", set()), *((team, {found[1]}) for team, found in releases.items())):
         answer = judge.client.create(collection(namespace), body, dry_run=True)
-        assert {said.policy for said in warnings(answer)} == {everywhere, *scoped}
+        assert {warning.policy for warning in warnings(answer)} == {everywhere, *scoped}
 
 
 # Documentation
@@ -256,8 +265,8 @@ def test_admission_md_explains_every_rule_and_no_other(rendered: list[Object], k
 def test_the_warning_that_admission_md_shows_is_the_real_one(judge: ApiServer) -> None:
     text = (ROOT / "docs" / "admission.md").read_text()
     body = quiet(changes={"frontend.replicas": 1})
-    (said,) = warnings(judge.client.create(collection(), body, dry_run=True))
-    assert f"\nWarning: {said.whole}\n" in text
+    (warning,) = warnings(judge.client.create(collection(), body, dry_run=True))
+    assert f"\nWarning: {warning.whole}\n" in text
 
 
 def test_admission_md_shows_the_annotation_that_policies_read(rendered: list[Object]) -> None:

@@ -95,7 +95,10 @@ def test_a_pod_writes_and_deletes_the_records_of_its_own_processes(accounts: Acc
 def test_a_pod_makes_no_record_of_another_one(accounts: Accounts, name: str) -> None:
     answer = apply(accounts.pod, name)
     assert answer.status == 422
-    assert f"the discovery record {name} is not of this pod: a pod may write its own only" in answer.message
+    assert (
+        f"the discovery record {name} does not belong to this pod. A pod can write only its own records."
+        in answer.message
+    )
 
 
 def test_a_pod_changes_and_deletes_no_record_of_another_one(accounts: Accounts) -> None:

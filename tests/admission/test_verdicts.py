@@ -1,4 +1,4 @@
-"""What the API server says of each object by the chart's policies: the field, why and the way out, or nothing."""
+"""Warnings and denials of the API server by the chart's policies: the right ones, with the path of the field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.client import Answer
 
 ROOT = Path(__file__).parents[2]
 LEFT_OF_MANY = 256
-"""Characters that the API server leaves of each warning where they are many."""
+"""Characters of each warning that the API server keeps if there are many."""
 
 
 def sentence(case: Case | Fine) -> str:
@@ -35,14 +35,14 @@ def sentence(case: Case | Fine) -> str:
 def test_the_api_server_warns(judge: ApiServer, case: Case) -> None:
     answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
     assert answer.ok, answer.message
-    (said,) = warnings(answer)
-    assert (said.policy, said.name) == ("epd-operator-warnings", case.name)
-    assert said.text.startswith(f"{case.name}: {case.path}: "), said.text
-    assert f"{case.name}: {case.path}: " in said.whole[:LEFT_OF_MANY]
+    (warning,) = warnings(answer)
+    assert (warning.policy, warning.name) == ("epd-operator-warnings", case.name)
+    assert warning.text.startswith(f"{case.name}: {case.path}: "), warning.text
+    assert f"{case.name}: {case.path}: " in warning.whole[:LEFT_OF_MANY]
 
 
 @pytest.mark.parametrize("case", FINE, ids=sentence)
-def test_the_api_server_says_nothing(judge: ApiServer, case: Fine) -> None:
+def test_the_api_server_gives_no_warning(judge: ApiServer, case: Fine) -> None:
     answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
     assert answer.ok, answer.message
     assert answer.warnings == ()
@@ -68,21 +68,21 @@ def test_a_new_topology_of_a_running_object_is_warned_of(judge: ApiServer) -> No
     before = quiet("Aggregated", name="moves")
     assert apply(judge.client, before).warnings == ()
     after = quiet("CoLocated", name="moves")
-    (said,) = warnings(apply(judge.client, after, dry_run=True))
-    assert said.text.startswith("TopologyChange: spec.topology: ")
+    (warning,) = warnings(apply(judge.client, after, dry_run=True))
+    assert warning.text.startswith("TopologyChange: spec.topology: ")
     assert apply(judge.client, quiet("Aggregated", {"worker.replicas": 3}, name="moves"), dry_run=True).warnings == ()
 
 
-def test_the_numbers_of_a_band_are_told(judge: ApiServer) -> None:
+def test_the_message_contains_the_numbers_of_a_band(judge: ApiServer) -> None:
     (case,) = [case for case in WARNINGS if case.sentence == "too few encoders"]
-    (said,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
-    assert "2 to 4 encoders and 5 to 5 PD workers" in said.text
+    (warning,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
+    assert "2 to 4 encoders and 5 to 5 PD workers" in warning.text
 
 
-def test_the_two_kinds_of_gpus_are_told(judge: ApiServer) -> None:
+def test_the_message_contains_the_kind_of_gpu(judge: ApiServer) -> None:
     (case,) = [case for case in WARNINGS if case.sentence == "one product in two pools"]
-    (said,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
-    assert "both have nvidia.com/gpu NVIDIA-GB200" in said.text
+    (warning,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
+    assert "both use nvidia.com/gpu NVIDIA-GB200" in warning.text
 
 
 def test_many_warnings_at_once_all_arrive(judge: ApiServer) -> None:
@@ -119,7 +119,7 @@ def examples() -> list[Any]:
 
 
 @pytest.mark.parametrize("document", examples())
-def test_nothing_is_said_of_an_example(judge: ApiServer, document: dict[str, Any]) -> None:
+def test_an_example_gives_no_warning(judge: ApiServer, document: dict[str, Any]) -> None:
     document["metadata"].pop("namespace", None)
     answer = judge.client.create(collection(), document, dry_run=True)
     assert answer.ok, answer.message
@@ -157,7 +157,7 @@ def test_an_object_that_is_wrong_in_one_stage_may_not_go_wrong_in_another(judge:
     assert "NoKVCache: spec.frontend.autoscaling.metrics: " in answer.message
 
 
-# What is none of their business
+# Requests that are not checked
 
 
 def noisy(name: str) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def test_an_object_that_is_being_deleted_gives_no_warning(judge: ApiServer) -> N
     assert answer.warnings == ()
 
 
-# Warnings that somebody accepts
+# Accepted warnings
 
 
 @pytest.mark.parametrize("accepted", ["ShortDrain", "SingleReplica, ShortDrain", " ShortDrain ,"])
@@ -227,7 +227,7 @@ def test_a_denial_cannot_be_accepted(judge: ApiServer) -> None:
     assert judge.client.create(collection(), found, dry_run=True).status == 422
 
 
-# What the user sees, and would see without the policies
+# What kubectl shows, and what the API server would refuse without the policies
 
 
 def test_kubectl_shows_warnings_at_apply(judge: ApiServer, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from support.helm import Helm, HelmError
 from support.operated import PRIMARIES
 
 RELEASE = "epd-operator"
-LEFT = "left to others"
+UNMANAGED = "CRDs that this release does not manage:"
 OBJECT = {
     "apiVersion": "epd.dev/v1alpha1",
     "kind": "EPDDeployment",
@@ -29,12 +29,12 @@ OBJECT = {
 
 
 def take_over(helm: Helm) -> list[str]:
-    """What makes the release own CRDs of somebody else. Helm 4 may apply on the server, where fields conflict."""
+    """Flags to take over CRDs of a foreign owner. Helm 4 may apply on the server, where fields conflict."""
     force = ["--force-conflicts"] if helm.major == 4 else []
     return ["--take-ownership", "--set", "crds.install=Always", *force]
 
 
-def apply_as_kubectl(site: Site, name: str, *, column: str = "Stranger") -> dict[str, object]:
+def apply_as_kubectl(site: Site, name: str, *, column: str = "Foreign") -> dict[str, object]:
     """``kubectl apply --server-side`` of another version of a CRD."""
     answer = site.client.apply(f"{CRD_PATH}/{name}", with_column(crd(name), column), manager="kubectl")
     assert answer.ok, answer.message
@@ -42,13 +42,13 @@ def apply_as_kubectl(site: Site, name: str, *, column: str = "Stranger") -> dict
 
 
 def release_of(document: dict[str, object]) -> str | None:
-    """Which release a live object belongs to."""
+    """The release that a live object belongs to."""
     annotations = document["metadata"].get("annotations") or {}  # type: ignore[attr-defined]
     return annotations.get("meta.helm.sh/release-name")
 
 
 def writers(document: dict[str, object]) -> list[object]:
-    """Who wrote what and when; without the API server's own status, which may come late."""
+    """The managed fields, without those of the status, which the API server may write late."""
     fields = document["metadata"]["managedFields"]  # type: ignore[index]
     return [entry for entry in fields if entry.get("subresource") != "status"]
 
@@ -63,7 +63,7 @@ def create_object(site: Site) -> str:
 
 
 def uid_of_object(site: Site) -> str:
-    """Its uid now; its kind must not be on the way out either."""
+    """Its uid now. The CRDs must not be marked for deletion."""
     assert [name for name in CRD_FILES if "deletionTimestamp" in site.live(name)["metadata"]] == []
     found = site.client.get(f"{PRIMARIES.format(site.teams[0])}/kept")
     assert found.ok, found.message
@@ -72,7 +72,7 @@ def uid_of_object(site: Site) -> str:
 
 def test_installation_brings_the_crds_as_they_are_in_the_repository(helm: Helm, site: Site) -> None:
     notes = helm.install(RELEASE, namespace=site.system)
-    assert LEFT not in notes
+    assert UNMANAGED not in notes
     for name in CRD_FILES:
         live = site.live(name)
         assert columns(live) == columns(crd(name))
@@ -91,7 +91,7 @@ def test_an_upgrade_changes_the_crds_and_a_rollback_changes_them_back(helm: Helm
     assert uid_of_object(site) == uid
 
 
-def test_uninstalling_keeps_crds_and_objects_and_the_same_release_takes_them_up_again(
+def test_uninstalling_keeps_crds_and_objects_and_the_same_release_owns_them_again(
     helm: Helm, site: Site, tmp_path: Path
 ) -> None:
     helm.install(RELEASE, namespace=site.system)
@@ -100,35 +100,35 @@ def test_uninstalling_keeps_crds_and_objects_and_the_same_release_takes_them_up_
     assert not site.client.get(f"/apis/apps/v1/namespaces/{site.system}/deployments/{RELEASE}").ok
     assert uid_of_object(site) == uid
     notes = helm.install(RELEASE, namespace=site.system, chart=chart_with_columns(tmp_path, "Later"))
-    assert LEFT not in notes
+    assert UNMANAGED not in notes
     assert all("Later" in columns(site.live(name)) for name in CRD_FILES)
     assert uid_of_object(site) == uid
 
 
-def test_a_release_of_another_name_leaves_the_crds_of_the_first_until_it_is_told_to_take_them(
+def test_a_release_of_another_name_takes_over_the_crds_of_the_first_only_on_request(
     helm: Helm, site: Site, tmp_path: Path
 ) -> None:
     helm.install(RELEASE, namespace=site.system)
     uid = create_object(site)
     helm.run("uninstall", RELEASE, "-n", site.system)
     later = chart_with_columns(tmp_path, "Later")
-    assert LEFT in helm.install("other", namespace=site.system, chart=later)
+    assert UNMANAGED in helm.install("other", namespace=site.system, chart=later)
     assert "Later" not in columns(site.live(EPD))
     notes = helm.upgrade("other", *take_over(helm), namespace=site.system, chart=later)
     assert EPD not in notes
     assert "Later" in columns(site.live(EPD))
     assert release_of(site.live(EPD)) == "other"
-    # From now on it goes without saying.
+    # Later upgrades need no flags.
     helm.upgrade("other", "--reset-values", namespace=site.system, chart=chart_with_columns(tmp_path, "Latest"))
     assert "Latest" in columns(site.live(EPD))
     assert uid_of_object(site) == uid
 
 
-def test_dynamos_crd_of_a_stranger_is_never_touched(helm: Helm, site: Site, tmp_path: Path) -> None:
+def test_dynamos_crd_of_a_foreign_owner_is_never_changed(helm: Helm, site: Site, tmp_path: Path) -> None:
     apply_as_kubectl(site, DYNAMO)
     before = site.live(DYNAMO)
     notes = helm.install(RELEASE, namespace=site.system)
-    assert DYNAMO in notes.split(LEFT)[1]
+    assert DYNAMO in notes.split(UNMANAGED)[1]
     assert EPD not in notes
     helm.upgrade(RELEASE, *take_over(helm), namespace=site.system, chart=chart_with_columns(tmp_path, "Later"))
     helm.run("rollback", RELEASE, "1", "-n", site.system)
@@ -137,7 +137,7 @@ def test_dynamos_crd_of_a_stranger_is_never_touched(helm: Helm, site: Site, tmp_
     assert site.live(DYNAMO)["spec"] == before["spec"]
 
 
-def test_dynamos_crd_stays_when_a_stranger_takes_it_from_the_release(helm: Helm, site: Site, tmp_path: Path) -> None:
+def test_dynamos_crd_stays_when_another_owner_takes_it_over(helm: Helm, site: Site, tmp_path: Path) -> None:
     helm.install(RELEASE, namespace=site.system)
     theirs = with_column(crd(DYNAMO), "Platform")
     theirs["metadata"]["annotations"] = {"meta.helm.sh/release-name": "dynamo-platform"}
@@ -149,25 +149,25 @@ def test_dynamos_crd_stays_when_a_stranger_takes_it_from_the_release(helm: Helm,
     assert release_of(site.live(DYNAMO)) == "dynamo-platform"
 
 
-def test_never_leaves_crds_to_whoever_manages_them_apart(helm: Helm, site: Site) -> None:
+def test_never_installs_no_crds(helm: Helm, site: Site) -> None:
     notes = helm.install(RELEASE, "--set", "crds.install=Never,crds.dynamo=Never", namespace=site.system)
     assert all(name in notes for name in CRD_FILES)
     assert [name for name in CRD_FILES if site.crd(name)] == []
 
 
-def test_an_upgrade_takes_crds_up_again_where_a_rollback_cannot(helm: Helm, site: Site) -> None:
+def test_an_upgrade_takes_over_crds_again_where_a_rollback_cannot(helm: Helm, site: Site) -> None:
     helm.install(RELEASE, namespace=site.system)
     uid = create_object(site)
     helm.upgrade(RELEASE, "--set", "crds.install=Never,crds.dynamo=Never", namespace=site.system)
     if helm.major == 3:
         with pytest.raises(HelmError, match=r"metadata\.resourceVersion: Invalid value"):
             helm.run("rollback", RELEASE, "1", "-n", site.system)
-    assert LEFT not in helm.upgrade(RELEASE, "--reset-values", namespace=site.system)
+    assert UNMANAGED not in helm.upgrade(RELEASE, "--reset-values", namespace=site.system)
     assert EPD in helm.run("get", "manifest", RELEASE, "-n", site.system)
     assert uid_of_object(site) == uid
 
 
-def test_crds_go_from_the_release_to_somebody_else_without_being_deleted(helm: Helm, site: Site) -> None:
+def test_another_owner_takes_over_the_crds_of_a_release_without_deletion(helm: Helm, site: Site) -> None:
     helm.install(RELEASE, namespace=site.system)
     uid = create_object(site)
     helm.upgrade(RELEASE, "--set", "crds.install=Never,crds.dynamo=Never", namespace=site.system)
@@ -176,14 +176,14 @@ def test_crds_go_from_the_release_to_somebody_else_without_being_deleted(helm: H
     assert columns(site.live(SCALE))[-1] == "Apart"
 
 
-def test_always_refuses_crds_of_somebody_else_unless_told_to_take_them(helm: Helm, site: Site) -> None:
+def test_always_refuses_crds_of_a_foreign_owner_without_take_ownership(helm: Helm, site: Site) -> None:
     apply_as_kubectl(site, EPD)
     with pytest.raises(HelmError, match=r"cannot be imported into the current release|invalid ownership"):
         helm.install(RELEASE, "--set", "crds.install=Always", namespace=site.system)
-    assert "Stranger" in columns(site.live(EPD))
+    assert "Foreign" in columns(site.live(EPD))
 
 
-def test_a_release_of_helm_3_goes_on_with_helm_4(both: tuple[Helm, Helm], site: Site, tmp_path: Path) -> None:
+def test_helm_4_continues_a_release_of_helm_3(both: tuple[Helm, Helm], site: Site, tmp_path: Path) -> None:
     three, four = both
     three.install(RELEASE, namespace=site.system)
     uid = create_object(site)

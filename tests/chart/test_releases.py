@@ -160,7 +160,7 @@ def test_rights_end_at_the_watched_namespaces_and_the_lease_at_the_operators_own
 
 @pytest.fixture
 def installer(site: Site) -> Account:
-    """Somebody with every right in two namespaces and none elsewhere."""
+    """A user with all permissions in two namespaces and none elsewhere."""
     account = {"metadata": {"name": "installer"}}
     assert site.client.create(f"/api/v1/namespaces/{site.system}/serviceaccounts", account).ok
     role = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], "metadata": {"name": "everything"}}
@@ -174,7 +174,7 @@ def installer(site: Site) -> Account:
     return Account(server=site.server, namespace=site.system, name="installer")
 
 
-def test_somebody_without_any_cluster_wide_right_installs_it_for_a_namespace(
+def test_a_user_without_cluster_wide_permissions_installs_it_for_a_namespace(
     helm: Helm, site: Site, installer: Account, tmp_path: Path
 ) -> None:
     limited = replace(helm, kubeconfig=installer.kubeconfig(tmp_path / "kubeconfig"))
@@ -195,15 +195,17 @@ def two_releases(helm: Helm, site: Site) -> list[str]:
     one, other = site.teams
     helm.install("epd-operator-a", *watching(one), namespace=site.system)
     notes = helm.install("epd-operator-b", *watching(other), "--set", "admission.enabled=false", namespace=site.system)
-    assert EPD in notes.split("left to others")[1]
-    assert "epd-worker-discovery is there already" in notes
+    assert EPD in notes.split("CRDs that this release does not manage:")[1]
+    assert "epd-worker-discovery already exists and belongs to another owner" in notes
     return ["epd-operator-a", "epd-operator-b"]
 
 
 def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, site: Site) -> None:
     one, other = site.teams
     helm.install("first", *watching(one), namespace=site.system)
-    with pytest.raises(HelmError, match=f"namespace {one} is watched by release first in namespace {site.system}"):
+    with pytest.raises(
+        HelmError, match=f"namespace {one} is already watched by release first in namespace {site.system}"
+    ):
         helm.install("second", *watching(other, one), "--set", "admission.enabled=false", namespace=other)
     helm.upgrade("first", *watching(one, site.system), namespace=site.system)
     helm.install("second", *watching(other), "--set", "admission.enabled=false", namespace=site.system)
@@ -211,7 +213,9 @@ def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, 
     helm.run("uninstall", "first", "second", "-n", site.system)
     helm.install("first", namespace=site.system)
     helm.upgrade("first", namespace=site.system)
-    with pytest.raises(HelmError, match=f"every namespace is watched by release first in namespace {site.system}"):
+    with pytest.raises(
+        HelmError, match=f"every namespace is already watched by release first in namespace {site.system}"
+    ):
         helm.install("second", "--set", "admission.enabled=false", namespace=other)
 
 

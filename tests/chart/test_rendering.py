@@ -45,9 +45,9 @@ def kinds(objects: list[dict[str, Any]]) -> set[str]:
 
 
 def test_lint_finds_nothing(offline_helm: Helm) -> None:
-    said = offline_helm.run("lint", "--strict", str(CHART))
-    assert "[WARNING]" not in said
-    assert "[ERROR]" not in said
+    output = offline_helm.run("lint", "--strict", str(CHART))
+    assert "[WARNING]" not in output
+    assert "[ERROR]" not in output
 
 
 @every_set
@@ -247,19 +247,19 @@ def test_the_values_for_production_of_the_guide_are_accepted(render: Any) -> Non
     assert "PodDisruptionBudget" in kinds(objects)
 
 
-def test_the_guide_tells_every_right_of_the_operator(render: Any) -> None:
-    told = set()
+def test_the_guide_lists_every_permission_of_the_operator(render: Any) -> None:
+    listed = set()
     for line in GUIDE.read_text().split("<!-- rights -->")[1].split("\n\n")[0].splitlines()[3:]:
         group, resources, verbs, _ = (cell.strip() for cell in line.strip("|").split("|"))
         names = re.findall(r"`([a-z/]+)`", resources)
-        told |= {(group.strip("`"), name, verb) for name in names for verb in verbs.split(", ")}
+        listed |= {(group.strip("`"), name, verb) for name in names for verb in verbs.split(", ")}
     granted = set()
     for rule in one([item for item in render({}) if item["metadata"]["name"] == "epd-operator"], "ClusterRole")[
         "rules"
     ]:
         for group in rule["apiGroups"]:
             granted |= {(group or "core", name, verb) for name in rule["resources"] for verb in rule["verbs"]}
-    assert told == granted
+    assert listed == granted
 
 
 POLICIES = sorted(path.relative_to(CHART) for path in (CHART / "templates" / "admission").glob("*.yaml"))

@@ -89,6 +89,13 @@ def test_the_index_of_runbooks_and_the_guide_list_all_alerts() -> None:
     assert sorted(rows) == sorted((name, rule["labels"]["severity"], rule["for"]) for name, rule in ALERTS.items())
 
 
+@each_alert
+def test_the_index_of_runbooks_and_the_guide_have_the_summary_of_the_alert(name: str) -> None:
+    summary = ALERTS[name]["annotations"]["summary"].removesuffix(".")
+    assert f"- [{name}]({name}.md): {summary}.\n" in (RUNBOOKS / "index.md").read_text()
+    assert f" | {summary}, for {ALERTS[name]['for']} |\n" in GUIDE.read_text()
+
+
 def test_links_of_runbooks_lead_somewhere() -> None:
     broken = []
     for page in RUNBOOKS.glob("*.md"):

@@ -1,4 +1,4 @@
-"""The chart's admission policies on a real API server, and what it says to an object because of them."""
+"""The chart's admission policies on a real API server, and the warnings that it gives for an object."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ STAGES = {"Aggregated": ("worker",), "CoLocated": ("group",), "Disaggregated": (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class PolicyWarning:
     """A warning of a policy.
 
     Attributes:
-        policy: whose it is.
+        policy: name of the policy.
         name: of the rule.
-        text: what the rule says.
-        whole: with the API server's words before it.
+        text: message of the rule.
+        whole: the message with the API server's text before it.
     """
 
     policy: str
@@ -86,7 +86,7 @@ def install(server: ApiServer, documents: Iterable[Object], *, namespace: str = 
 
 
 def await_effect(server: ApiServer, binding: Object, *, namespace: str) -> None:
-    """Wait until an object that is wrong in every kind of way is judged; of several denials the server tells one."""
+    """Wait until the policy is in effect for an object that violates it. Of several denials, the server reports one."""
     policy, denies = binding["policyName"], binding["validationActions"] == ["Deny"]
     probe = deployment("CoLocated", changes={"frontend.mediaDecoding": "Frontend", "transfer.ucx.transports": ["sm"]})
 
@@ -119,20 +119,20 @@ def apply(client: Client, body: Object, *, namespace: str = "default", dry_run: 
     return client.request("PATCH", path + ("&dryRun=All" if dry_run else ""), body, content_type=APPLY)
 
 
-def warnings(answer: Answer, *, policy: str | None = None) -> list[Said]:
+def warnings(answer: Answer, *, policy: str | None = None) -> list[PolicyWarning]:
     """The warnings of policies, of one of them if given."""
     found = []
     for header in answer.warnings:
         whole = header.partition(' - "')[2].removesuffix('"').replace('\\"', '"')
         match = WORDS.match(whole)
         if match and policy in (None, match[1]):
-            found.append(Said(policy=match[1], name=match[3].partition(":")[0], text=match[3], whole=whole))
+            found.append(PolicyWarning(policy=match[1], name=match[3].partition(":")[0], text=match[3], whole=whole))
     return found
 
 
 def named(answer: Answer) -> list[str]:
-    """Names of the warnings, as they came."""
-    return [said.name for said in warnings(answer)]
+    """Names of the warnings, in the order of the answer."""
+    return [warning.name for warning in warnings(answer)]
 
 
 def strict(documents: Sequence[Object], *, namespace: str, prefix: str) -> list[Object]:

@@ -1,4 +1,4 @@
-"""Objects of which the chart's policies say something, and objects that come close."""
+"""Objects that give a warning or denial of the chart's policies, and similar objects that give none."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KV_CACHE = {"type": "KVCacheUsage", "targetPerReplica": 80}
 
 @dataclass(frozen=True)
 class Case:
-    """An object of which exactly one thing is said.
+    """An object that gives exactly one warning or denial.
 
     Attributes:
         name: the warning or denial.
-        sentence: what is the matter, for the test's name.
+        sentence: the problem, for the name of the test.
         path: paths of the fields that are named.
-        changes: new values by path below spec, made to a spec of which nothing is said.
+        changes: new values by path below spec, applied to a spec without warnings.
         topology: of that spec.
     """
 
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Fine:
-    """An object that comes close to a warning or denial, of which nothing is said."""
+    """An object that is similar to that of a warning or denial, but gives none."""
 
     name: str
     sentence: str
@@ -67,10 +67,10 @@ WARNINGS = [
     Case("SameGPUProduct", "one product by a node label", "spec.encoder.pool, spec.pd.pool", LABEL),
     Case("SameGPUProduct", "one pool", "spec.encoder.pool, spec.pd.pool", {"encoder.pool": "gb200"}),
     Case("SameGPUProduct", "one pool without a product", "spec.encoder.pool, spec.pd.pool", {"pd.pool": "rtx"}),
-    Case("LongAnswersCoLocated", "a parser of thoughts", "spec.topology", {"group.pd.args": PARSER}, C),
-    Case("LongAnswersCoLocated", "Dynamo's parser of thoughts", "spec.topology",
+    Case("LongAnswersCoLocated", "a reasoning parser", "spec.topology", {"group.pd.args": PARSER}, C),
+    Case("LongAnswersCoLocated", "Dynamo's reasoning parser", "spec.topology",
          {"runtime.args": ["--dyn_reasoning_parser=qwen3"]}, C),
-    Case("LongAnswersCoLocated", "thoughts of up to 4096 tokens", "spec.topology",
+    Case("LongAnswersCoLocated", "answers of up to 4096 tokens", "spec.topology",
          {"group.args": [*PARSER, f'{CAP}={{"max_new_tokens": 4096}}']}, C),
     Case("SingleReplica", "one frontend", "spec.frontend.replicas", {"frontend.replicas": 1}),
     Case("SingleReplica", "one encoder and one PD worker", "spec.encoder.replicas, spec.pd.replicas",
@@ -115,11 +115,11 @@ WARNINGS = [
          {"transfer.rdmaResource": "rdma/ib"}, C),
     Case("UnusedRDMA", "devices that no transport uses", "spec.transfer.rdmaResource",
          {"transfer.rdmaResource": "rdma/ib", "transfer.ucx.transports": ["tcp", "self"]}),
-    Case("FrontendsWithoutTCP", "pixels without a way", "spec.transfer.ucx.transports",
+    Case("FrontendsWithoutTCP", "pixels without a transport", "spec.transfer.ucx.transports",
          {"frontend.mediaDecoding": "Frontend", "transfer.rdmaResource": "rdma/ib",
           "transfer.ucx.transports": ["rc", "self"]}),
     Case("NothingToScale", "equal bounds", "spec.pd.autoscaling", {"pd.autoscaling": scaled(4, 4)}),
-    Case("NothingToScale", "equal bounds for somebody else", "spec.frontend.autoscaling",
+    Case("NothingToScale", "equal bounds for an external autoscaler", "spec.frontend.autoscaling",
          {"frontend.autoscaling": scaled(2, 2, mode="External")}),
     Case("NobodyScales", "latencies", "spec.slo", {"slo.interTokenLatencyMilliseconds": 100}, A),
     Case("NobodyScales", "a budget and a band", "spec.scaling.gpuBudget, spec.scaling.encodersPerPd",
@@ -135,13 +135,13 @@ WARNINGS = [
          {"scaling.encodersPerPd.minPercent": 100, "encoder.autoscaling": scaled(2, 4), "pd.replicas": 5}),
     Case("BandOutOfReach", "too many encoders", "spec.scaling.encodersPerPd",
          {"scaling.encodersPerPd.maxPercent": 25, "encoder.replicas": 3, "pd.autoscaling": scaled(2, 8)}),
-    Case("NoPrometheus", "metrics from nowhere", "spec.scaling.metricsSource",
+    Case("NoPrometheus", "no Prometheus server", "spec.scaling.metricsSource",
          {"scaling.metricsSource": "Prometheus", "pd.autoscaling": scaled(2, 8)}),
     Case("ShortDrain", "a short drain", "spec.drain.timeoutSeconds", {"drain.timeoutSeconds": 29}),
     Case("ShortDrain", "a drain shorter than the wait that is allowed", "spec.drain.timeoutSeconds",
          {"drain.timeoutSeconds": 60, "slo.timeToFirstTokenMilliseconds": 60000,
           "worker.autoscaling": scaled(2, 8)}, A),
-    Case("UnequalFlags", "pixels for one of two", "spec.encoder.args, spec.pd.args",
+    Case("UnequalFlags", "processor settings for encoders only", "spec.encoder.args, spec.pd.args",
          {"encoder.args": ["--mm-processor-kwargs", '{"max_pixels": 1}']}),
     Case("UnequalFlags", "different revisions", "spec.group.encoder.args, spec.group.pd.args",
          {"group.encoder.args": ["--revision=a"], "group.pd.args": ["--revision", "b"]}, C),
@@ -153,12 +153,12 @@ FINE = [
     Fine("SameGPUProduct", "a slice of the same product",
          {PRODUCT: "NVIDIA-GB200", "pools.1.gpu.resourceName": "nvidia.com/mig-1g.23gb"}),
     Fine("SameGPUProduct", "one product in pools of one stage", {PRODUCT: "NVIDIA-GB200"}, A),
-    Fine("LongAnswersCoLocated", "thoughts that are cut short",
+    Fine("LongAnswersCoLocated", "answers with a low limit",
          {"group.pd.args": [*PARSER, CAP, '{"max_new_tokens": 1024}']}, C),
-    Fine("LongAnswersCoLocated", "thoughts in Aggregated", {"worker.args": PARSER}, A),
+    Fine("LongAnswersCoLocated", "a reasoning parser in Aggregated", {"worker.args": PARSER}, A),
     Fine("LongAnswersCoLocated", "a long context", {"group.pd.args": ["--max-model-len", "32768"]}, C),
     Fine("SingleReplica", "two at least", {"pd.replicas": 1, "pd.autoscaling": scaled(2, 4)}),
-    Fine("SingleReplica", "somebody else decides", {"pd.autoscaling": scaled(1, 4, mode="External")}),
+    Fine("SingleReplica", "an external autoscaler decides", {"pd.autoscaling": scaled(1, 4, mode="External")}),
     Fine("NoMemoryLimit", "frontends without a limit", {"frontend.resources": {"requests": {"memory": "1Gi"}}}),
     Fine("LowMemoryLimit", "a limit above shared memory", {"encoder.resources": limit("17Gi")}),
     Fine("LowMemoryLimit", "an encoder has no ring",
@@ -167,7 +167,7 @@ FINE = [
     Fine("MutableImage", "a digest", {"runtime.image": "r/worker@sha256:" + "0" * 64}),
     Fine("MutableImage", "latest with a digest", {"runtime.image": "r/worker:latest@sha256:" + "0" * 64}),
     Fine("MutableImage", "a port and a tag", {"runtime.image": "registry:5000/worker:latest-1"}),
-    Fine("MutableImage", "an image that nobody runs", {"runtime.image": "worker", "podTemplate.image": "worker:1"}),
+    Fine("MutableImage", "an image that is not used", {"runtime.image": "worker", "podTemplate.image": "worker:1"}),
     Fine("ForeignImage", "the architecture of the nodes", {"runtime.image": "r/worker:1-arm64"}, C),
     Fine("ForeignImage", "both architectures", {"runtime.image": "r/worker:1-amd64-arm64"}, C),
     Fine("ForeignImage", "nodes of unknown architecture", {"encoder.podTemplate.image": "r/worker:1-arm64"}),
@@ -199,13 +199,13 @@ FINE = [
     Fine("UnusedRDMA", "devices that are used", {"transfer.rdmaResource": "rdma/ib"}),
     Fine("FrontendsWithoutTCP", "pixels by tcp",
          {"frontend.mediaDecoding": "Frontend", "transfer.ucx.transports": ["rc", "tcp"]}),
-    Fine("NothingToScale", "room to scale", {"pd.autoscaling": scaled(4, 5)}),
+    Fine("NothingToScale", "bounds that allow scaling", {"pd.autoscaling": scaled(4, 5)}),
     Fine("NobodyScales", "a latency with scaling",
          {"slo.interTokenLatencyMilliseconds": 100, "worker.autoscaling": scaled(2, 4)}, A),
     Fine("NobodyScales", "the band's defaults", {"scaling.encodersPerPd": {"minPercent": 1, "maxPercent": 100000}}),
     Fine("TargetAboveCapacity", "a target of what PD runs",
          {"pd.args": ["--max-num-seqs", "8"], "pd.autoscaling": scaled(2, 4)}),
-    Fine("TargetAboveCapacity", "a number that is none",
+    Fine("TargetAboveCapacity", "a value that is not a number",
          {"pd.args": ["--max-num-seqs", "auto"], "pd.autoscaling": scaled(2, 4)}),
     Fine("TargetAboveCapacity", "a flag without a number",
          {"pd.args": ["--max-num-seqs"], "pd.autoscaling": scaled(2, 4)}),

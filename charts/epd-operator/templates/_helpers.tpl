@@ -15,7 +15,7 @@ app.kubernetes.io/name: {{ include "epd.chartName" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{- /* Labels of every object. The chart's own win over commonLabels: selectors and Helm rely on them. */ -}}
+{{- /* Labels of all objects. The labels of the chart take precedence over commonLabels, because selectors and Helm need them. */ -}}
 {{- define "epd.labels" -}}
 {{- $own := fromYaml (include "epd.selectorLabels" .) }}
 {{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion }}
@@ -24,7 +24,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- toYaml (merge $own (.Values.commonLabels | default dict)) }}
 {{- end }}
 
-{{- /* Labels of the operator's pods: without the chart's version, which alone is no reason for a restart. */ -}}
+{{- /* Labels of the operator's pods. They do not include the chart version, so that a new chart version alone restarts no pod. */ -}}
 {{- define "epd.podLabels" -}}
 {{- $own := fromYaml (include "epd.selectorLabels" .) }}
 {{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion }}
@@ -40,7 +40,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{ .Values.workerRole.name }}
 {{- end }}
 
-{{- /* Whether pods are there that would work beside the leader, since they were told of no election: "true" or "". */ -}}
+{{- /* Whether the installed Deployment runs without leader election, so that its pods would be active beside the leader: "true" or "". */ -}}
 {{- define "epd.runsWithoutElection" -}}
 {{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "epd.name" .) }}
 {{- if not (has "--leader-election" ((index .spec.template.spec.containers 0).args | default list)) }}true{{ end }}
@@ -59,7 +59,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
-{{- /* Fails where another release of this chart has one of these bindings. Takes items, place and root. */ -}}
+{{- /* Fails if another release of this chart owns one of these bindings. Takes items, place and root. */ -}}
 {{- define "epd.refuseRival" -}}
 {{- $mine := printf "%s in namespace %s" .root.Release.Name .root.Release.Namespace }}
 {{- range .items }}
@@ -67,12 +67,12 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- $release := printf "%s in namespace %s" (get $annotations "meta.helm.sh/release-name") (get $annotations "meta.helm.sh/release-namespace") }}
 {{- $chart := get (.metadata.labels | default dict) "helm.sh/chart" | default "" }}
 {{- if and (hasPrefix (printf "%s-" $.root.Chart.Name) $chart) (ne $release $mine) }}
-{{- fail (printf "%s is watched by release %s already, and two operators must not watch the same: remove that one, or give each watchNamespaces of its own" $.place $release) }}
+{{- fail (printf "%s is already watched by release %s. Two operators must not watch the same namespace. Uninstall the other release, or set different watchNamespaces in each" $.place $release) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- /* Whether a CRD is for this release to write: "true" or "". Takes name, mode and root. */ -}}
+{{- /* Whether this release manages a CRD: "true" or "". Takes name, mode and root. */ -}}
 {{- define "epd.ownsCRD" -}}
 {{- if eq .mode "Always" }}true
 {{- else if eq .mode "Auto" }}
@@ -80,19 +80,19 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
-{{- /* Whether the role of worker pods is for this release to write: "true" or "". */ -}}
+{{- /* Whether this release manages the role of worker pods: "true" or "". */ -}}
 {{- define "epd.ownsWorkerRole" -}}
 {{- if .Values.workerRole.create }}
 {{- include "epd.isFree" (dict "apiVersion" "rbac.authorization.k8s.io/v1" "kind" "ClusterRole" "name" (include "epd.workerRole" .) "root" .) }}
 {{- end }}
 {{- end }}
 
-{{- /* Mode for a CRD by its API group. */ -}}
+{{- /* Install mode of a CRD, by its API group. */ -}}
 {{- define "epd.modeOfCRD" -}}
 {{ hasSuffix ".nvidia.com" .name | ternary .root.Values.crds.dynamo .root.Values.crds.install }}
 {{- end }}
 
-{{- /* What the operator needs in each namespace that it watches. */ -}}
+{{- /* Permissions of the operator in each namespace that it watches. */ -}}
 {{- define "epd.rules" -}}
 {{ include "epd.childRules" . }}
 - apiGroups: [epd.dev]

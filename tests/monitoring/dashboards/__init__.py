@@ -1,1 +1,1 @@
-"""The Grafana dashboards of the chart, written here and rendered to JSON by ``make dashboards``."""
+"""The Grafana dashboards of the chart. ``make dashboards`` renders them to JSON."""

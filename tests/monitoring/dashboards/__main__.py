@@ -1,4 +1,4 @@
-"""Writes the dashboards into the chart."""
+"""Write the dashboards into the chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One EPDDeployment: where the time of its requests goes, stage by stage."""
+"""The dashboard of one EPDDeployment: how long its requests spend in each stage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STATE = Row(
     panels=[
         Panel(
             title="Conditions",
-            description="The conditions of the EPDDeployment, with their reasons.",
+            description="Conditions of the EPDDeployment with their reasons.",
             kind="table",
             width=8,
             height=7,
@@ -54,7 +54,7 @@ _STATE = Row(
         ),
         Panel(
             title="Model",
-            description="Topology and model.",
+            description="Topology and model of the EPDDeployment.",
             kind="stat",
             text="name",
             width=4,
@@ -65,8 +65,7 @@ _STATE = Row(
         ),
         Panel(
             title="Replicas",
-            description="Pods of each stage: what the operator wants (decided by scaling where a stage is scaled), and"
-            " what is ready.",
+            description="Desired and ready pods of each stage. Autoscaling sets the desired number of scaled stages.",
             width=12,
             height=7,
             queries=[
@@ -81,12 +80,13 @@ _STATE = Row(
 )
 
 _TIME = Row(
-    title="Where the time goes",
+    title="Time breakdown",
     panels=[
         Panel(
             title="Shares of encode, queue, prefill and decode",
-            description="Time that requests spent in each part, as a share of all four. Encode includes the wait at the"
-            " encoder. vLLM counts the other parts when a request ends. In topology Aggregated encoding is in prefill.",
+            description="Time of requests in each phase, as a share of all four. Encode includes the wait in the"
+            " encoder. vLLM counts the other phases when a request ends. In topology Aggregated, encoding is"
+            " part of prefill.",
             unit="s",
             stack="percent",
             width=12,
@@ -94,8 +94,8 @@ _TIME = Row(
         ),
         Panel(
             title="Mean time per request",
-            description="Time in each part, spread over all requests, those without images included. The parts up to"
-            " prefill add up to the time to the first token, but for network and frontend.",
+            description="Mean time in each phase over all requests, with and without images. The sum up to prefill is"
+            " the time to first token without network and frontend.",
             unit="s",
             stack="normal",
             width=12,
@@ -113,12 +113,12 @@ _TIME = Row(
                 (
                     "encode",
                     "Encode",
-                    "Time of a request in an encoder, its wait there included. Only requests with images"
-                    " that are not cached come here.",
+                    "Time of a request in an encoder, including the wait. Only requests with images that are"
+                    " not cached use an encoder.",
                 ),
-                ("queue", "Queue", "Wait of a request in the engine before prefill."),
-                ("prefill", "Prefill", "From the end of the wait to the first token."),
-                ("decode", "Decode", "From the first token to the last."),
+                ("queue", "Queue", "Time that a request waits in the engine before prefill."),
+                ("prefill", "Prefill", "Time from the end of the queue to the first token."),
+                ("decode", "Decode", "Time from the first to the last token."),
             )
         ),
     ],
@@ -132,35 +132,35 @@ _LATENCY = Row(
     title="Latency and traffic classes",
     panels=[
         Panel(
-            title="Time to the first token",
-            description="What clients wait for the first token, over all requests: Dynamo gives it no label that tells"
-            " classes of traffic apart.",
+            title="Time to first token (TTFT)",
+            description="Time until the first token, over all requests. Dynamo has no label that separates traffic"
+            " classes.",
             unit="s",
             queries=_quantiles("dynamo_frontend_time_to_first_token_seconds"),
         ),
         Panel(
-            title="Time between tokens",
-            description="Between two tokens of an answer, over all requests.",
+            title="Inter-token latency (ITL)",
+            description="Time between two tokens of an answer, over all requests.",
             unit="s",
             queries=_quantiles("dynamo_frontend_inter_token_latency_seconds"),
         ),
         Panel(
-            title="Duration of a request",
-            description="From the request to the last token.",
+            title="Request duration",
+            description="Time from the request to the last token.",
             unit="s",
             queries=_quantiles("dynamo_frontend_request_duration_seconds"),
         ),
         Panel(
             title="Requests by class",
-            description="Requests without and with images, from the number of images that frontends count.",
+            description="Requests without and with images, by the number of images that frontends count.",
             unit="reqps",
             stack="normal",
             queries=[Query(expr=_TEXT, legend="text"), Query(expr=f"{_ALL} - ({_TEXT})", legend="with images")],
         ),
         Panel(
-            title="Time to the first token by class, estimated",
-            description="Means. Text: queue and prefill. With images: the time in an encoder in addition. An estimate,"
-            " since vLLM does not tell the classes apart: prefill is the mean of both.",
+            title="Time to first token by class, estimated",
+            description="Mean. Text: queue and prefill. With images: plus the time in an encoder. This is an estimate,"
+            " because vLLM does not separate the classes: prefill is the mean of both.",
             unit="s",
             queries=[
                 Query(expr=_TO_FIRST, legend="text"),
@@ -169,7 +169,7 @@ _LATENCY = Row(
         ),
         Panel(
             title="Length of prompts and answers",
-            description="Tokens per request; long prompts lengthen prefill, long answers decode.",
+            description="Tokens per request. Long prompts increase prefill time, long answers increase decode time.",
             queries=[
                 Query(expr=query.expr, legend=f"{name} {query.legend}")
                 for name, metric in (
@@ -187,8 +187,8 @@ _REQUESTS = Row(
     panels=[
         Panel(
             title="Requests by result",
-            description="Finished requests. Errors carry their kind; validation, not_found and cancelled are the"
-            " client's.",
+            description="Finished requests by status and type of error. The client causes validation, not_found and"
+            " cancelled.",
             unit="reqps",
             stack="normal",
             queries=[
@@ -199,8 +199,8 @@ _REQUESTS = Row(
             ],
         ),
         Panel(
-            title="In flight",
-            description="Requests that frontends work on, and those of them that have no token yet.",
+            title="Requests in flight",
+            description="Requests in the frontends, and those of them without a first token.",
             queries=[
                 Query(expr=f"sum (dynamo_frontend_inflight_requests{{{OF}}})", legend="in flight"),
                 Query(expr=f"sum (dynamo_frontend_queued_requests{{{OF}}})", legend="without a token"),
@@ -208,7 +208,7 @@ _REQUESTS = Row(
         ),
         Panel(
             title="Tokens",
-            description="Prompt tokens (those from the prefix cache included) and generated tokens.",
+            description="Prompt tokens (including those from the prefix cache) and generated tokens.",
             unit="short",
             queries=[
                 Query(expr=_rate("vllm:prompt_tokens_total"), legend="prompt tokens/s"),
@@ -223,8 +223,7 @@ _STAGES = Row(
     panels=[
         Panel(
             title="Requests in each stage",
-            description="Encoders: requests that they have taken in, waiting ones included. Engines: running and"
-            " waiting requests.",
+            description="Encoders: accepted requests, including waiting ones. Engines: running and waiting requests.",
             queries=[
                 Query(
                     expr=f'sum by (stage) (dynamo_component_inflight_requests{{{OF}, dynamo_component="encode",'
@@ -237,14 +236,14 @@ _STAGES = Row(
         ),
         Panel(
             title="Load against target",
-            description="The metric that decides about replicas, per ready replica, and its target.",
+            description="The metric that decides the number of replicas, per ready replica, and its target.",
             queries=[
                 Query(expr=f"max by (stage) (epd_operator_scaling_signal_value{{{OF}}})", legend="{{stage}}"),
                 Query(expr=f"max by (stage) (epd_operator_scaling_signal_target{{{OF}}})", legend="{{stage}} target"),
             ],
         ),
         Panel(
-            title="Decisions",
+            title="Scaling decisions",
             description="Scaling decisions by stage and reason.",
             unit="ops",
             stack="normal",
@@ -257,20 +256,19 @@ _STAGES = Row(
         ),
         Panel(
             title="KV cache",
-            description="Use of the KV cache of each PD worker. When it is full, requests are preempted and computed"
-            " again.",
+            description="Usage of the KV cache of each PD worker. If it is full, requests are preempted.",
             unit="percentunit",
             queries=[Query(expr=f"max by (pod) (vllm:kv_cache_usage_perc{{{OF}}})", legend="{{pod}}")],
         ),
         Panel(
             title="Preemptions",
-            description="Requests that were thrown out of a full KV cache.",
+            description="Requests that were preempted because the KV cache was full.",
             unit="ops",
             queries=[Query(expr=_rate("vllm:num_preemptions_total", by="pod"), legend="{{pod}}")],
         ),
         Panel(
-            title="Prefix cache",
-            description="Share of prompt tokens whose KV was there already.",
+            title="Prefix cache hit rate",
+            description="Share of prompt tokens whose KV data was in the prefix cache.",
             unit="percentunit",
             queries=[
                 Query(
@@ -286,9 +284,9 @@ _EMBEDDINGS = Row(
     title="Embeddings",
     panels=[
         Panel(
-            title="Embedding cache",
-            description="Share of images whose embedding the PD worker had already, so that no encoder was asked. No"
-            " line: the cache is off.",
+            title="Embedding cache hit rate",
+            description="Share of images whose embedding was in the cache of the PD worker, so that no encoder was"
+            " needed. No line: the cache is off.",
             unit="percentunit",
             width=6,
             queries=[
@@ -301,8 +299,8 @@ _EMBEDDINGS = Row(
             ],
         ),
         Panel(
-            title="Embedding cache, fill",
-            description="Used share of the cache of each PD worker.",
+            title="Embedding cache usage",
+            description="Used share of the embedding cache of each PD worker.",
             unit="percentunit",
             width=6,
             queries=[
@@ -311,7 +309,7 @@ _EMBEDDINGS = Row(
         ),
         Panel(
             title="NIXL throughput",
-            description="Bytes that NIXL moved: received by PD workers that read, sent by encoders that write.",
+            description="Bytes per second by NIXL: received by PD workers (NixlRead), sent by encoders (NixlWrite).",
             unit="Bps",
             width=6,
             queries=[
@@ -321,7 +319,7 @@ _EMBEDDINGS = Row(
         ),
         Panel(
             title="NIXL transfers",
-            description="Transfers per second, and failed ones by their kind.",
+            description="Transfers per second, and failed transfers by type of error.",
             unit="ops",
             width=6,
             queries=[
@@ -336,8 +334,8 @@ _EMBEDDINGS = Row(
             ],
         ),
         Panel(
-            title="Duration of a NIXL transfer",
-            description="Mean, from start to completion.",
+            title="NIXL transfer duration",
+            description="Mean time from start to completion of a transfer.",
             unit="µs",
             width=6,
             queries=[
@@ -349,9 +347,9 @@ _EMBEDDINGS = Row(
             ],
         ),
         Panel(
-            title="Frontend",
-            description="Mean time in the steps of the frontend. transport_roundtrip holds the work of encoders and PD"
-            " workers up to the first token.",
+            title="Frontend steps",
+            description="Mean time in the steps of the frontend. transport_roundtrip includes the time in encoders and"
+            " PD workers until the first token.",
             unit="s",
             width=6,
             queries=[
@@ -368,7 +366,7 @@ _EMBEDDINGS = Row(
 DEPLOYMENT = Dashboard(
     uid="epd-deployment",
     title="EPD: one deployment",
-    description="Where the requests of one EPDDeployment spend their time, and how its stages keep up.",
+    description="How long the requests of one EPDDeployment spend in each stage, and the load of the stages.",
     variables=[
         Variable(name="namespace", metric="epd_deployment_info"),
         Variable(name="deployment", metric='epd_deployment_info{namespace="$namespace"}'),

@@ -1,4 +1,4 @@
-"""All EPDDeployments, and the operator."""
+"""The dashboard of all EPDDeployments and of the operator."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def _p(quantile: float, metric: str, *, by: str = "", where: str = "") -> str:
 _OBJECTS = Row(
     title="EPDDeployments",
     panels=[
-        _state("EPDDeployments", "All of the chosen namespaces.", _count(f"epd_deployment_info{{{OF}}}")),
+        _state("EPDDeployments", "EPDDeployments in the selected namespaces.", _count(f"epd_deployment_info{{{OF}}}")),
         _state(
             "Not available",
-            "A stage has no ready pod, so requests fail.",
+            "EPDDeployments with a stage without ready pods. Their requests fail.",
             _count(_condition('type="Available", status!="True"')),
             bad=RED,
         ),
         _state(
             "Not ready",
-            "Something is not yet as the spec asks: a rollout, a start, or a problem.",
+            "EPDDeployments that do not match their spec yet: rollout, start, or a problem.",
             _count(_condition('type="Ready", status!="True"')),
             bad=AMBER,
         ),
         _state(
             "Stalled",
-            "The operator cannot go on without a person.",
+            "EPDDeployments that the operator cannot reconcile without manual action.",
             _count(_condition('type="Stalled", status="True"')),
             bad=RED,
         ),
         _state(
             "Changes not observed",
-            "Specs that no pass has ended well with since they changed.",
+            "EPDDeployments whose last change has not been reconciled successfully.",
             _count(
                 f"epd_deployment_generation{{{OF}}} > on (namespace, deployment) epd_deployment_observed_generation"
             ),
@@ -73,7 +73,7 @@ _OBJECTS = Row(
         ),
         _state(
             "Pods missing",
-            "Pods that are desired but not ready, over all stages.",
+            "Desired pods that are not ready, over all stages.",
             [
                 Query(
                     expr=f'sum(epd_deployment_stage_replicas{{{OF}, state="desired"}})'
@@ -84,7 +84,7 @@ _OBJECTS = Row(
         ),
         Panel(
             title="Conditions",
-            description="The condition Ready of each EPDDeployment, with its reason, topology and model.",
+            description="Condition Ready of each EPDDeployment, with reason, topology and model.",
             kind="table",
             width=12,
             height=9,
@@ -100,7 +100,7 @@ _OBJECTS = Row(
         ),
         Panel(
             title="Replicas",
-            description="Pods of each stage: what the operator wants, what is ready, what has the current template.",
+            description="Desired pods, ready pods and pods of the current template, for each stage.",
             kind="table",
             width=12,
             height=9,
@@ -121,7 +121,7 @@ _TRAFFIC = Row(
     panels=[
         Panel(
             title="Requests",
-            description="Requests that frontends finished.",
+            description="Requests per second that frontends have finished.",
             unit="reqps",
             queries=[
                 Query(
@@ -132,8 +132,8 @@ _TRAFFIC = Row(
             ],
         ),
         Panel(
-            title="Time to the first token, P95",
-            description="What clients wait for the first token; 5 of 100 requests wait longer.",
+            title="Time to first token (TTFT), P95",
+            description="Time until the first token. 5 of 100 requests take longer.",
             unit="s",
             queries=[
                 Query(
@@ -148,8 +148,8 @@ _TRAFFIC = Row(
             ],
         ),
         Panel(
-            title="Time between tokens, P95",
-            description="Between two tokens of an answer; 5 of 100 take longer.",
+            title="Inter-token latency (ITL), P95",
+            description="Time between two tokens of an answer. 5 of 100 take longer.",
             unit="s",
             queries=[
                 Query(
@@ -171,7 +171,7 @@ _SCALING = Row(
     panels=[
         Panel(
             title="Desired replicas",
-            description="The last decision for each stage that is scaled.",
+            description="The last scaling decision for each scaled stage.",
             queries=[
                 Query(
                     expr=f"max by (namespace, deployment, stage) (epd_operator_scaling_desired_replicas{{{OF}}})",
@@ -181,7 +181,7 @@ _SCALING = Row(
         ),
         Panel(
             title="Load against target",
-            description="The deciding metric per ready replica, as a share of its target. Above 110 % a stage grows.",
+            description="Deciding metric per ready replica, as a share of its target. A stage scales up above 110 %.",
             unit="percentunit",
             queries=[
                 Query(
@@ -192,8 +192,8 @@ _SCALING = Row(
             ],
         ),
         Panel(
-            title="Decisions",
-            description="Decisions by reason. AtMaximum, MetricsMissing and Unschedulable ask for a person.",
+            title="Scaling decisions",
+            description="Scaling decisions by reason. AtMaximum, MetricsMissing and Unschedulable need manual action.",
             unit="ops",
             stack="normal",
             queries=[
@@ -205,7 +205,7 @@ _SCALING = Row(
         ),
         Panel(
             title="Age of metrics",
-            description="Age of the oldest sample that counted in the last decision. No line: nothing was measured.",
+            description="Age of the oldest sample used in the last decision. No line: no metrics.",
             unit="s",
             width=12,
             queries=[
@@ -216,9 +216,9 @@ _SCALING = Row(
             ],
         ),
         Panel(
-            title="Pages read",
-            description="Metrics pages of pods that the operator reads to scale, by outcome. All but ok leave a pod"
-            " without values.",
+            title="Metrics pages read",
+            description="Metrics pages of pods that the operator reads for scaling, by outcome. With any outcome but"
+            " ok, the pod has no values.",
             unit="ops",
             width=12,
             stack="normal",
@@ -235,10 +235,10 @@ _SCALING = Row(
 _OPERATOR = Row(
     title="Operator",
     panels=[
-        _state("Operators up", "Pods of the operator that Prometheus reaches.", _count(f"up{{{OPERATOR}}} == 1")),
+        _state("Operators up", "Operator pods that Prometheus can reach.", _count(f"up{{{OPERATOR}}} == 1")),
         Panel(
             title="Leader",
-            description="The pod that works; the others stand by. One at any time.",
+            description="The leader is 1, standbys are 0. There must be one leader at any time.",
             kind="stat",
             width=8,
             height=4,
@@ -247,7 +247,7 @@ _OPERATOR = Row(
         ),
         Panel(
             title="Version",
-            description="Versions of the operator that run.",
+            description="Versions of the running operator pods.",
             kind="stat",
             width=4,
             height=4,
@@ -255,20 +255,20 @@ _OPERATOR = Row(
             text="name",
         ),
         _state(
-            "Since the last resync",
-            "Time since all objects were last looked at. One resync is due every five minutes.",
+            "Time since last resync",
+            "Time since all objects were last listed. A resync is due every five minutes.",
             [Query(expr="max(epd_operator_resync_age_seconds)")],
             unit="s",
         ),
         _state(
-            "Overdue",
-            "How long the EPDDeployment that waits longest has been due.",
+            "Reconcile overdue",
+            "How long the oldest due reconcile has been waiting in the queue.",
             [Query(expr="max(epd_operator_queue_overdue_seconds)")],
             unit="s",
         ),
         Panel(
-            title="Passes",
-            description="Passes over EPDDeployments by outcome.",
+            title="Reconciles",
+            description="Reconciles of EPDDeployments by outcome.",
             unit="ops",
             stack="normal",
             queries=[
@@ -279,8 +279,8 @@ _OPERATOR = Row(
             ],
         ),
         Panel(
-            title="Duration of a pass",
-            description="From taking an EPDDeployment out of the queue to the end of its pass.",
+            title="Reconcile duration",
+            description="Time from taking an EPDDeployment from the queue to the end of its reconcile.",
             unit="s",
             queries=[
                 Query(expr=_p(quantile, "epd_operator_reconcile_duration_seconds"), legend=name)
@@ -288,8 +288,8 @@ _OPERATOR = Row(
             ],
         ),
         Panel(
-            title="Failed passes",
-            description="By the kind of the error. Unexpected is a fault of the operator.",
+            title="Failed reconciles",
+            description="Failed reconciles by type of error. Unexpected is a bug in the operator.",
             unit="ops",
             stack="normal",
             queries=[
@@ -298,12 +298,12 @@ _OPERATOR = Row(
         ),
         Panel(
             title="Queue",
-            description="EPDDeployments that wait for a pass or are in one.",
+            description="EPDDeployments that wait for a reconcile or are being reconciled.",
             queries=[Query(expr="max by (pod) (epd_operator_queue_depth)", legend="{{pod}}")],
         ),
         Panel(
-            title="Wait in the queue",
-            description="How long an EPDDeployment was due until its pass began.",
+            title="Queue wait time",
+            description="Time from when a reconcile is due until it starts.",
             unit="s",
             queries=[
                 Query(expr=_p(quantile, "epd_operator_queue_wait_seconds"), legend=name)
@@ -312,20 +312,20 @@ _OPERATOR = Row(
         ),
         Panel(
             title="Writes",
-            description="Objects that passes wrote or deleted. Nothing is written while all is settled.",
+            description="Objects that reconciles wrote or deleted. In the settled state, there are no writes.",
             unit="wps",
             queries=[Query(expr=f"sum(rate(epd_operator_reconcile_writes_total[{RATE}]))", legend="writes")],
         ),
         Panel(
             title="Requests to the API server",
-            description="By verb, without watches.",
+            description="Requests by verb, without watches.",
             unit="reqps",
             stack="normal",
             queries=[Query(expr=f"sum by (verb) (rate(epd_operator_api_requests_total[{RATE}]))", legend="{{verb}}")],
         ),
         Panel(
-            title="Answers of the API server",
-            description="By HTTP status; 0 means no answer. 404 and 409 are part of normal work.",
+            title="API server responses",
+            description="Responses by HTTP status. 0 means no response. 404 and 409 are normal.",
             unit="reqps",
             stack="normal",
             queries=[
@@ -333,8 +333,8 @@ _OPERATOR = Row(
             ],
         ),
         Panel(
-            title="Duration of a request to the API server, P95",
-            description="Until the answer was read, by verb.",
+            title="API server request duration, P95",
+            description="Time until the response was read, by verb.",
             unit="s",
             queries=[
                 Query(
@@ -344,15 +344,15 @@ _OPERATOR = Row(
             ],
         ),
         Panel(
-            title="Lag of the event loop",
-            description="How late the operator's event loop is. Beyond a second it may lose its Lease.",
+            title="Event loop lag",
+            description="Delay of the operator's event loop. Above one second, the operator can lose its Lease.",
             unit="s",
             width=12,
             queries=[Query(expr="max by (pod) (epd_operator_event_loop_lag_seconds)", legend="{{pod}}")],
         ),
         Panel(
             title="Kubernetes Events",
-            description="Events by reason and by what became of them: written, merged, dropped or failed.",
+            description="Events by reason and outcome: written, merged, dropped or failed.",
             unit="ops",
             width=12,
             stack="normal",

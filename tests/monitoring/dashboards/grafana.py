@@ -1,4 +1,4 @@
-"""Dashboards as Grafana reads them, from what differs between panels."""
+"""Grafana dashboards from a short description of their panels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GREEN, AMBER, RED = "green", "orange", "red"
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A query and what its series are called, such as ``{{stage}}``."""
+    """A query, and the legend of its series, such as ``{{stage}}``."""
 
     expr: str
     legend: str = ""
@@ -25,12 +25,12 @@ class Panel:
 
     Attributes:
         kind: timeseries, stat or table.
-        unit: of Grafana's units.
+        unit: a unit of Grafana.
         stack: none, normal or percent.
         width: of 24 columns.
-        good: thresholds of a stat: colour from each number upwards.
+        good: thresholds of a stat: the colour from each number upwards.
         text: what a stat shows of its series: auto, name or value_and_name.
-        hidden: columns of a table that nobody needs.
+        hidden: columns of a table that are not shown.
         columns: names for columns of a table.
     """
 
@@ -48,7 +48,7 @@ class Panel:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def render(self, *, number: int, x: int, y: int) -> dict[str, Any]:
-        """The panel at its place."""
+        """The panel as JSON, at its position."""
         return {
             "id": number,
             "type": self.kind,
@@ -103,7 +103,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A heading and the panels below it, which fill the width from left to right."""
+    """A heading and the panels below it, placed from left to right."""
 
     title: str
     panels: Sequence[Panel]
@@ -111,14 +111,14 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Variable:
-    """A choice at the top of the dashboard: the values of a label."""
+    """A selector at the top of the dashboard with the values of a label."""
 
     name: str
     metric: str
     several: bool = False
 
     def render(self) -> dict[str, Any]:
-        """The variable."""
+        """The variable as JSON."""
         query = f"label_values({self.metric}, {self.name})"
         every = {"includeAll": True, "allValue": ".*", "current": {"text": "All", "value": "$__all"}}
         return {
@@ -147,7 +147,7 @@ class Dashboard:
     links: Sequence[tuple[str, str]] = ()
 
     def render(self) -> dict[str, Any]:
-        """What Grafana imports."""
+        """The dashboard as JSON, as Grafana imports it."""
         source = {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus"}
         return {
             "uid": self.uid,

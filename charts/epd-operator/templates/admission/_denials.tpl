@@ -1,6 +1,7 @@
 {{- /*
-What is wrong only together, in docs/admission.md by the same names: `wrong` is CEL for the paths of wrong fields of self,
-which is the object as it shall be or as it was. Paths that were wrong before are let pass.
+Refusals of specs in which several fields together cannot work. docs/admission.md explains each under the same name.
+`wrong` is CEL for the paths of the wrong fields of self, which is the new or the old object. A path that was already
+wrong in the old object is accepted. `message` is the problem and the fix.
 */ -}}
 {{- define "epd.admission.denials" -}}
 - name: FrontendsCutOff
@@ -9,23 +10,23 @@ which is the object as it shall be or as it was. Paths that were wrong before ar
     && self.spec.transfer.ucx.transports.all(t, t in {{ include "epd.admission.localTransports" . }})
     ? ['spec.transfer.ucx.transports'] : []
   message: >-
-    none of these transports leaves a pod, and mediaDecoding Frontend sends pixels from frontends to other pods: add tcp,
-    or set spec.frontend.mediaDecoding to Worker
+    these transports work only inside a pod, but with mediaDecoding Frontend, frontends send pixels to other pods. Add tcp,
+    or set spec.frontend.mediaDecoding to Worker.
 - name: BudgetTooSmall
   wrong: >-
     has(self.spec.scaling.gpuBudget) && self.spec.scaling.gpuBudget < self.stages.filter(s, s.name != 'frontend').map(s,
     int(has(s.spec.autoscaling) ? s.spec.autoscaling.minReplicas : s.spec.replicas)
     * int(has(s.spec.gpusPerReplica) ? s.spec.gpusPerReplica : 1)).sum() ? ['spec.scaling.gpuBudget'] : []
   message: >-
-    fewer GPUs than all stages have at their fewest replicas, so it cannot be kept: raise it, or lower minReplicas
-    (replicas, where a stage has no autoscaling)
+    less than the GPUs of all stages at their minimum number of replicas. Raise the budget, or lower minReplicas (or
+    replicas, for stages without autoscaling).
 - name: NoKVCache
   wrong: >-
     self.stages.filter(s, s.name in ['frontend', 'encoder'] && has(s.spec.autoscaling) && has(s.spec.autoscaling.metrics)
     && s.spec.autoscaling.metrics.exists(m, m.type == 'KVCacheUsage')).map(s, 'spec.' + s.name + '.autoscaling.metrics')
   message: >-
-    KVCacheUsage is always missing here, since only pods that decode have a KV cache, and the stage would never shrink:
-    use Requests
+    this stage has no KV cache, so the metric KVCacheUsage is always missing and the stage would never scale down. Use the
+    metric Requests.
 - name: CacheAboveLimit
   wrong: >-
     self.stages.filter(s, has(s.spec.embeddingCache) && has(s.spec.resources) && has(s.spec.resources.limits)
@@ -33,8 +34,8 @@ which is the object as it shall be or as it was. Paths that were wrong before ar
     && quantity(s.spec.embeddingCache).compareTo(quantity(s.spec.resources.limits['memory'])) >= 0)
     .map(s, 'spec.' + s.name + '.embeddingCache')
   message: >-
-    not below resources.limits.memory, so the container would be killed before the cache is full: lower the cache, or
-    raise the limit
+    must be below resources.limits.memory. Otherwise the container is killed before the cache is full. Lower
+    embeddingCache, or raise the memory limit.
 - name: HugePages
   wrong: >-
     self.stages.filter(s, has(s.spec.resources)).map(s, {'path': dyn('spec.' + s.name + '.resources'),
@@ -45,16 +46,16 @@ which is the object as it shall be or as it was. Paths that were wrong before ar
     || (s.limits.exists(r, r.startsWith('hugepages-'))
     && !['cpu', 'memory'].exists(r, r in s.requests || r in s.limits))).map(s, s.path)
   message: >-
-    Kubernetes takes hugepages only with equal request and limit, and beside cpu or memory: give both
+    Kubernetes requires an equal request and limit for hugepages, and in addition cpu or memory. Set both.
 - name: TwoVolumeSources
   wrong: >-
     self.templates.filter(t, has(t.spec.volumes) && t.spec.volumes.exists(v,
     v.filter(k, k != 'name' && v[k] != null).size() > 1)).map(t, t.path + '.volumes')
   message: >-
-    a volume has more than one source, and Kubernetes takes one: remove the others
+    a volume has more than one source, but Kubernetes allows only one. Remove the others.
 {{- end }}
 
-{{- /* UCX transports that end at the pod's border, as in the CRD. */ -}}
+{{- /* UCX transports that work only inside a pod, as in the CRD. */ -}}
 {{- define "epd.admission.localTransports" -}}
 ['self', 'sm', 'shm', 'posix', 'sysv', 'mm', 'xpmem', 'cma', 'knem', 'cuda', 'cuda_copy', 'cuda_ipc', 'gdr_copy']
 {{- end }}

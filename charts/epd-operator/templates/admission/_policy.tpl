@@ -1,21 +1,21 @@
 {{- /*
-Names of the cluster-scoped objects. A release that watches only some namespaces has its own namespace in them, so that
-releases of one name in two namespaces do not meet. Takes root and kind.
+Names of the cluster-scoped objects. If the release watches only some namespaces, they contain the namespace of the
+release, so that releases of the same name in two namespaces do not conflict. Takes root and kind.
 */ -}}
 {{- define "epd.admission.name" -}}
 {{ include "epd.name" .root }}{{ if .root.Values.watchNamespaces }}-{{ .root.Release.Namespace }}{{ end }}-{{ .kind }}
 {{- end }}
 
-{{- /* Which requests a policy looks at. */ -}}
+{{- /* Which requests a policy checks. */ -}}
 {{- define "epd.admission.scope" -}}
-# What a broken rule would let through is reported by the operator as a condition, as it is without any policy. So an
-# expression that fails never locks anybody out.
+# If an expression fails, the request is accepted. The operator reports invalid specs as a condition, with or without
+# policies.
 failurePolicy: Ignore
 matchConstraints:
   resourceRules:
   - apiGroups: [epd.dev]
     apiVersions: [v1alpha1]
-    resources: [epddeployments]   # without /status: what the operator writes is not looked at
+    resources: [epddeployments]   # without /status: the operator's own writes are not checked
     operations: [CREATE, UPDATE]
 matchConditions:
 - name: is-not-being-deleted

@@ -1,6 +1,5 @@
 {{- /*
-The stages and pod templates of self that there are, with their paths. They are of different types, which dyn() lets into
-one list.
+The stages and pod templates that self has, with their paths. dyn() allows values of different types in one list.
 */ -}}
 {{- define "epd.admission.parts" -}}
 - name: stages
@@ -19,7 +18,7 @@ one list.
 {{- end }}
 
 {{- /*
-Values that warnings use; the API server computes each when it is first needed.
+Values that warnings use. The API server evaluates each of them on first use.
 */ -}}
 {{- define "epd.admission.variables" -}}
 - name: accepted
@@ -31,7 +30,7 @@ Values that warnings use; the API server computes each when it is first needed.
   expression: variables.stages.filter(s, s.name != 'frontend')
 - name: decoders
   expression: variables.stages.filter(s, s.name in ['worker', 'group', 'pd'])
-- name: holders   # of env and args
+- name: holders   # objects with env and args
   expression: >-
     [{'path': dyn('spec.runtime'), 'spec': dyn(object.spec.runtime)}]
     + variables.stages.map(s, {'path': dyn('spec.' + s.name), 'spec': s.spec})
@@ -56,17 +55,17 @@ Values that warnings use; the API server computes each when it is first needed.
     || variables.templates.exists(t, has(t.spec.volumeMounts)
     && t.spec.volumeMounts.exists(m, m.mountPath.startsWith('/var/cache/worker/')))
 {{- range list "encoder" "pd" }}
-- name: {{ . }}GPU   # name of the resource and of the product, or else of the pool
+- name: {{ . }}GPU   # name of the resource and of the product, or of the pool if there is no product
   expression: >-
     object.spec.pools.filter(p, has(object.spec.{{ . }}) && p.name == object.spec.{{ . }}.pool)
     .map(p, p.gpu.resourceName + ' ' + (has(p.gpu.product) ? p.gpu.product
     : has(p.nodeSelector) && 'nvidia.com/gpu.product' in p.nodeSelector ? p.nodeSelector['nvidia.com/gpu.product']
     : 'of pool ' + p.name))
-- name: {{ . }}Args   # given to this kind of process alone
+- name: {{ . }}Args   # only of this kind of process
   expression: >-
     (has(object.spec.{{ . }}) && has(object.spec.{{ . }}.args) ? object.spec.{{ . }}.args : [])
     + (has(object.spec.group) && has(object.spec.group.{{ . }}.args) ? object.spec.group.{{ . }}.args : [])
-- name: {{ . }}Range   # fewest and most pods
+- name: {{ . }}Range   # minimum and maximum number of pods
   expression: >-
     !has(object.spec.{{ . }}) ? [] : has(object.spec.{{ . }}.autoscaling)
     ? [object.spec.{{ . }}.autoscaling.minReplicas, object.spec.{{ . }}.autoscaling.maxReplicas]
@@ -128,7 +127,7 @@ Values that warnings use; the API server computes each when it is first needed.
   expression: >-
     variables.stages.filter(s, has(s.spec.autoscaling)
     && s.spec.autoscaling.minReplicas == s.spec.autoscaling.maxReplicas).map(s, 'spec.' + s.name + '.autoscaling')
-- name: scalingSettings   # that do nothing by themselves
+- name: scalingSettings   # have an effect only with autoscaling
   expression: >-
     (has(object.spec.slo) ? ['spec.slo'] : [])
     + (has(object.spec.scaling.gpuBudget) ? ['spec.scaling.gpuBudget'] : [])

@@ -1,13 +1,14 @@
 {{- /*
-What is unwise, in docs/admission.md by the same names: `fine` holds where there is nothing to say, and `message` is CEL
-for the field's path and the way out. The API server cuts warnings to 256 characters where they are many.
+Warnings about configurations that work but are not recommended. docs/admission.md explains each under the same name.
+`fine` is CEL: true if there is nothing to warn about. `message` is CEL for the path of the field, the problem and the
+fix. If there are many warnings, the API server cuts each to 256 characters: so the path comes first.
 */ -}}
 {{- define "epd.admission.warnings" -}}
 - name: SameGPUProduct
   fine: variables.encoderGPU.size() == 0 || variables.encoderGPU != variables.pdGPU
   message: >-
-    'spec.encoder.pool, spec.pd.pool: both have ' + variables.pdGPU[0] + ', and on GPUs of one kind Disaggregated is
-    never better than CoLocated: set topology to CoLocated, or give the encoders a pool of cheaper GPUs'
+    'spec.encoder.pool, spec.pd.pool: both use ' + variables.pdGPU[0] + '. On the same kind of GPU, Disaggregated has no
+    advantage over CoLocated. Set topology to CoLocated, or use a pool of cheaper GPUs for the encoders.'
 - name: LongAnswersCoLocated
   fine: >-
     object.spec.topology != 'CoLocated'
@@ -15,40 +16,41 @@ for the field's path and the way out. The API server cuts warnings to 256 charac
     ['--reasoning-parser', '--dyn-reasoning-parser'])
     || variables.decoderArgs.exists(a, a.matches('"max_new_tokens" *: *1?[0-9]{1,3}[^0-9]'))
   message: >-
-    'spec.topology: a reasoning parser means long answers, and CoLocated is slower than Aggregated from about 2000
-    tokens on: measure Aggregated, too, or cap answers by max_new_tokens in --override-generation-config'
+    'spec.topology: a reasoning parser is set, so answers are probably long. From about 2000 output tokens, CoLocated is
+    slower than Aggregated. Measure both, or limit the answers with max_new_tokens in --override-generation-config.'
 - name: SingleReplica
   fine: variables.onePod.size() == 0
   message: >-
-    variables.onePod.join(', ') + ': one pod, so requests fail while its node is drained, and a disruption budget
-    could do no more than block the drain: set 2 or more'
+    variables.onePod.join(', ') + ': with a single pod, requests fail while its node is drained. A PodDisruptionBudget
+    would only block the drain. Set 2 or more.'
 - name: NoMemoryLimit
   fine: variables.withoutLimit.size() == 0
   message: >-
-    variables.withoutLimit.join(', ') + ': not set, so a process that grows takes the memory of the whole node: set what
-    the process needs, plus sharedMemory and embeddingCache'
+    variables.withoutLimit.join(', ') + ': not set, so the pod can use all memory of the node. Set what the process
+    needs, plus sharedMemory and embeddingCache.'
 - name: LowMemoryLimit
   fine: variables.lowLimit.size() == 0
   message: >-
-    variables.lowLimit.join(', ') + ': no more than sharedMemory, embeddingCache and the ring of NixlWrite (8Gi)
-    together, which count against it, so the container is killed when they fill: raise it'
+    variables.lowLimit.join(', ') + ': too low. sharedMemory, embeddingCache and the ring buffer of NixlWrite (8Gi) count
+    against the limit, and the container is killed when they fill up. Raise the limit.'
 - name: MutableImage
   fine: variables.mutableImages.size() == 0
   message: >-
-    variables.mutableImages.join(', ') + ': without a version, so pods that start at different times may run different
-    ones, which must not be mixed: add a tag other than latest, or a digest'
+    variables.mutableImages.join(', ') + ': no fixed version, so pods that start at different times can run different
+    versions. They must not be mixed. Use a tag other than latest, or a digest.'
 - name: ForeignImage
   fine: variables.foreignImages.size() == 0
   message: >-
-    variables.foreignImages[0].path + ': ' + variables.foreignImages[0].image + ' is for another architecture than gpu.architecture of
-    pool ' + variables.foreignImages[0].pool + ': name an image for both, or set podTemplate.image of the stage'
+    variables.foreignImages[0].path + ': image ' + variables.foreignImages[0].image + ' is for another CPU architecture
+    than the nodes of pool ' + variables.foreignImages[0].pool + '. Use a multi-architecture image, or set
+    podTemplate.image of the stage.'
 - name: ModelDownload
   fine: >-
     has(object.spec.model.storage) || object.spec.model.name.matches('^[./]') || variables.hasHuggingFaceFolder
     || object.spec.model.name.matches('(^|[-_/])([0-3]([.][0-9]+)?[Bb]|[0-9]+[Mm])([-_.]|$)')
   message: >-
-    'spec.model.storage: not set, so every pod downloads ' + object.spec.model.name + ' at every start: put it on a
-    volume, and name its folder there in spec.model.name'
+    'spec.model.storage: not set, so every pod downloads ' + object.spec.model.name + ' at every start. Put the model on
+    a volume, set spec.model.storage, and set spec.model.name to the path of the model on the volume.'
 - name: UnusedStorage
   fine: >-
     !has(object.spec.model.storage) || variables.hasHuggingFaceFolder
@@ -57,55 +59,57 @@ for the field's path and the way out. The API server cuts warnings to 256 charac
     + (object.spec.model.storage.mountPath.endsWith('/') ? '' : '/'))
   message: >-
     'spec.model.name: ' + object.spec.model.name + ' is not below ' + object.spec.model.storage.mountPath + ', so the
-    volume of spec.model.storage is not read: name the folder on it, or set HF_HOME in spec.runtime.env'
+    volume of spec.model.storage is not used. Set the path of the model on the volume, or set HF_HOME in
+    spec.runtime.env if the volume holds a Hugging Face cache.'
 - name: PlainSecret
   fine: variables.secretHolders.size() == 0
   message: >-
-    variables.secretHolders.join(', ') + ': a credential in plain text, for everybody who may read this object: put it
-    into a Secret (spec.model.tokenSecret, or valueFrom.secretKeyRef)'
+    variables.secretHolders.join(', ') + ': a credential in plain text, visible to everyone who can read this object. Put
+    it into a Secret, and refer to it with spec.model.tokenSecret or valueFrom.secretKeyRef.'
 - name: EmbeddingsByTCP
   fine: >-
     object.spec.topology != 'Disaggregated' || object.spec.encoder.pool == object.spec.pd.pool
     || has(object.spec.transfer.rdmaResource) || !variables.transports.all(t, t == 'tcp' || t in {{ include "epd.admission.localTransports" . }})
   message: >-
-    'spec.transfer.ucx.transports: tcp alone copies every embedding by the CPUs of both nodes: if the pools have RDMA,
-    add rc and spec.transfer.rdmaResource; if not, measure Aggregated, too'
+    'spec.transfer.ucx.transports: with tcp only, the CPUs of both nodes copy every embedding. If the pools have RDMA, add
+    rc and set spec.transfer.rdmaResource. If not, compare with topology Aggregated.'
 - name: RDMAWithoutDevice
   fine: >-
     object.spec.topology != 'Disaggregated' || has(object.spec.transfer.rdmaResource)
     || variables.rdmaTransports.size() == 0 || variables.transports.exists(t, t in ['tcp', 'all'])
   message: >-
-    'spec.transfer.rdmaResource: not set, but ' + variables.rdmaTransports[0] + ' is the only way between pods and needs
-    a device: name the resource of the RDMA device plugin, or add tcp to spec.transfer.ucx.transports'
+    'spec.transfer.rdmaResource: not set, but the only transport between pods, ' + variables.rdmaTransports[0] + ', needs
+    an RDMA device. Set the resource name of the RDMA device plugin, or add tcp to spec.transfer.ucx.transports.'
 - name: UnusedRDMA
   fine: >-
     !has(object.spec.transfer.rdmaResource)
     || (object.spec.topology == 'Disaggregated' && variables.rdmaTransports.size() > 0)
   message: >-
     'spec.transfer.rdmaResource: ' + (object.spec.topology == 'Disaggregated'
-    ? 'no transport uses the devices: add rc to spec.transfer.ucx.transports, or remove this field'
-    : 'in topology ' + object.spec.topology + ' no embedding leaves its pod, so the devices are idle: remove this field')
+    ? 'no transport uses the RDMA devices. Add rc to spec.transfer.ucx.transports, or remove this field.'
+    : 'in topology ' + object.spec.topology + ', embeddings stay in their pod, so the RDMA devices are not used. Remove
+    this field.')
 - name: FrontendsWithoutTCP
   fine: >-
     object.spec.frontend.mediaDecoding != 'Frontend' || variables.transports.exists(t, t in ['tcp', 'all'])
   message: >-
-    'spec.transfer.ucx.transports: mediaDecoding Frontend sends pixels from frontends, which have no RDMA device: add
-    tcp; pods with RDMA devices prefer rc all the same'
+    'spec.transfer.ucx.transports: with mediaDecoding Frontend, frontends send pixels to other pods, but they have no RDMA
+    device. Add tcp. Pods with RDMA devices still prefer rc.'
 - name: NothingToScale
   fine: variables.notScaling.size() == 0
   message: >-
-    variables.notScaling.join(', ') + ': minReplicas equals maxReplicas, so the stage never scales: raise maxReplicas,
-    or remove autoscaling and set replicas'
+    variables.notScaling.join(', ') + ': minReplicas equals maxReplicas, so the stage never scales. Raise maxReplicas,
+    or remove autoscaling and set replicas.'
 - name: NobodyScales
   fine: variables.isScaled || variables.scalingSettings.size() == 0
   message: >-
-    variables.scalingSettings.join(', ') + ': without effect, since no stage with GPUs has autoscaling in mode Internal:
-    add it to a stage, or remove this'
+    variables.scalingSettings.join(', ') + ': no effect, because no stage with GPUs has autoscaling in mode Internal. Add
+    autoscaling to a stage, or remove this setting.'
 - name: TargetAboveCapacity
   fine: variables.highTargets.size() == 0
   message: >-
-    variables.highTargets.join(', ') + ': targetPerReplica of Requests is above --max-num-seqs, so every replica always
-    has a queue: choose a target below it'
+    variables.highTargets.join(', ') + ': targetPerReplica of Requests is above --max-num-seqs, so requests queue in every
+    replica even at the target. Set a target below --max-num-seqs.'
 - name: BandOutOfReach
   fine: >-
     !variables.isScaled || variables.encoderRange.size() == 0
@@ -113,30 +117,31 @@ for the field's path and the way out. The API server cuts warnings to 256 charac
     && variables.encoderRange[0] * 100 <= variables.pdRange[1] * object.spec.scaling.encodersPerPd.maxPercent)
   message: >-
     'spec.scaling.encodersPerPd: ' + variables.encoderRange.map(n, string(n)).join(' to ') + ' encoders and '
-    + variables.pdRange.map(n, string(n)).join(' to ') + ' PD workers never fit the band: widen it, or change
-    minReplicas or maxReplicas'
+    + variables.pdRange.map(n, string(n)).join(' to ') + ' PD workers can never be within this band. Widen the band, or
+    change minReplicas or maxReplicas.'
 {{- if not .Values.prometheusUrl }}
 - name: NoPrometheus
   fine: object.spec.scaling.metricsSource != 'Prometheus' || !variables.isScaled
   message: >-
-    'spec.scaling.metricsSource: the operator has no Prometheus server, so stages stay as they are: ask for the chart
-    value prometheusUrl, or choose Pods'
+    'spec.scaling.metricsSource: no Prometheus server is configured for the operator, so stages are not scaled. Ask your
+    administrator to set the chart value prometheusUrl, or set metricsSource to Pods.'
 {{- end }}
 - name: ShortDrain
   fine: >-
     object.spec.drain.timeoutSeconds >= 30 && (!has(object.spec.slo) || !has(object.spec.slo.timeToFirstTokenMilliseconds)
     || object.spec.drain.timeoutSeconds * 1000 > object.spec.slo.timeToFirstTokenMilliseconds)
   message: >-
-    'spec.drain.timeoutSeconds: ' + string(object.spec.drain.timeoutSeconds) + ' s are less than a long answer takes, so
-    answers are cut off whenever a pod leaves: set what your longest answer takes'
+    'spec.drain.timeoutSeconds: answers that take longer than ' + string(object.spec.drain.timeoutSeconds) + ' s are cut
+    off when their pod is stopped. Set at least the duration of your longest answer.'
 - name: UnequalFlags
   fine: variables.unequalFlags.size() == 0
   message: >-
     (has(object.spec.group) ? 'spec.group.encoder.args, spec.group.pd.args: ' : 'spec.encoder.args, spec.pd.args: ')
-    + variables.unequalFlags.join(', ') + ' differs, but both must cut images alike: move it to spec.runtime.args'
+    + variables.unequalFlags.join(', ') + ' differs between encoders and PD, but both must split images in the same way.
+    Move it to spec.runtime.args.'
 - name: TopologyChange
   fine: request.operation == 'CREATE' || object.spec.topology == oldObject.spec.topology
   message: >-
-    'spec.topology: the stages are replaced at once, so requests fail until the new ones have loaded the model: to avoid
-    that, create a second object and move clients over'
+    'spec.topology: this change replaces all stages at once, so requests fail until the new pods have loaded the model. To
+    avoid this, create a second object, and move the clients to it when it is ready.'
 {{- end }}
