@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Metric, MetricType, Scaling, ScalingRules
+from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Metric, MetricType, ScaleDownRules, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide
@@ -15,7 +15,7 @@ from epd_operator.scaling.state import StageMemory
 PD = StageKey(StageName.PD)
 TARGET = 10
 SCALING = Scaling()
-AT_ONCE = Behavior(scale_down=ScalingRules(stabilization_window_seconds=0))
+AT_ONCE = Behavior(scale_down=ScaleDownRules(stabilization_window_seconds=0))
 """No window on the way down, for tests of the other rules."""
 
 

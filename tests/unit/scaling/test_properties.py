@@ -39,7 +39,8 @@ directions = st.fixed_dictionaries(
         "selectPolicy": st.sampled_from(["Max", "Min", "Disabled"]),
         "policies": policies,
     }
-)
+).map(lambda rules: {name: value for name, value in rules.items() if value is not None})
+"""Rules of one direction; what is unset gets the default of the schema."""
 
 
 @st.composite
@@ -171,13 +172,14 @@ def test_under_constant_load_a_stage_never_turns_round(
     load: float, replicas: int, start_ticks: int, up: int | None, down: int | None, tolerance: int
 ) -> None:
     rules = {"tolerancePercent": tolerance}
+    windows = {"scaleUp": up, "scaleDown": down}
     chosen = Autoscaling.model_validate(
         {
             "maxReplicas": 20,
             "metrics": [{"type": "Requests", "targetPerReplica": 10}],
             "behavior": {
-                "scaleUp": {"stabilizationWindowSeconds": up, **rules},
-                "scaleDown": {"stabilizationWindowSeconds": down, **rules},
+                direction: rules if window is None else {"stabilizationWindowSeconds": window, **rules}
+                for direction, window in windows.items()
             },
         }
     )

@@ -13,8 +13,9 @@ from epd_operator.api.v1alpha1.autoscaling import (
     Behavior,
     Metric,
     MetricType,
+    ScaleDownRules,
+    ScaleUpRules,
     Scaling,
-    ScalingRules,
 )
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
@@ -73,11 +74,11 @@ def test_a_deviation_within_the_tolerance_is_ignored(load: float, desired: int) 
 
 def test_each_direction_has_a_tolerance_of_its_own() -> None:
     wide_down = settings(
-        behavior=Behavior(scale_down=ScalingRules(stabilization_window_seconds=0, tolerance_percent=50))
+        behavior=Behavior(scale_down=ScaleDownRules(stabilization_window_seconds=0, tolerance_percent=50))
     )
     assert first(even(60, 10), wide_down).desired == 10
     assert first(even(111, 10), wide_down).desired == 12
-    wide_up = settings(behavior=Behavior(scale_up=ScalingRules(tolerance_percent=50)))
+    wide_up = settings(behavior=Behavior(scale_up=ScaleUpRules(tolerance_percent=50)))
     assert first(even(140, 10), wide_up).desired == 10
 
 
@@ -178,7 +179,7 @@ def test_a_new_operator_shrinks_only_after_a_whole_window() -> None:
 
 
 def test_a_window_on_the_way_up_takes_the_smallest_recommendation() -> None:
-    slow = settings(behavior=Behavior(scale_up=ScalingRules(stabilization_window_seconds=30)))
+    slow = settings(behavior=Behavior(scale_up=ScaleUpRules(stabilization_window_seconds=30)))
     decisions = play([even(15, 1, at=15.0 * n) for n in range(3)], slow)
     assert [d.desired for d in decisions] == [1, 1, 2]
 
@@ -221,7 +222,7 @@ def test_after_a_rollout_a_whole_window_passes_before_shrinking() -> None:
 
 
 def test_panic_grows_at_once_even_with_a_window_on_the_way_up() -> None:
-    slow = settings(behavior=Behavior(scale_up=ScalingRules(stabilization_window_seconds=300)))
+    slow = settings(behavior=Behavior(scale_up=ScaleUpRules(stabilization_window_seconds=300)))
     decision = first(even(40, 2), slow)
     assert (decision.desired, decision.reason) == (4, ScalingReason.PANIC)
     assert first(even(39, 2), slow).desired == 2

@@ -5,28 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from epd_operator.api.v1alpha1.autoscaling import Behavior, PolicySelect, PolicyType, ScalingPolicy, ScalingRules
-from epd_operator.scaling.state import DEFAULT_PERIOD_SECONDS, Recommendation, ScaleEvent
-
-UP_WINDOW_SECONDS = 0
-DOWN_WINDOW_SECONDS = 300
-UP_POLICIES = (
-    ScalingPolicy(type=PolicyType.PODS, value=4, period_seconds=DEFAULT_PERIOD_SECONDS),
-    ScalingPolicy(type=PolicyType.PERCENT, value=100, period_seconds=DEFAULT_PERIOD_SECONDS),
-)
-DOWN_POLICIES = (ScalingPolicy(type=PolicyType.PERCENT, value=100, period_seconds=DEFAULT_PERIOD_SECONDS),)
-
-
-def up_window(behavior: Behavior) -> int:
-    """Window in which the smallest recommendation counts, in seconds."""
-    window = behavior.scale_up.stabilization_window_seconds
-    return UP_WINDOW_SECONDS if window is None else window
-
-
-def down_window(behavior: Behavior) -> int:
-    """Window in which the largest recommendation counts, in seconds."""
-    window = behavior.scale_down.stabilization_window_seconds
-    return DOWN_WINDOW_SECONDS if window is None else window
+from epd_operator.api.v1alpha1.autoscaling import Behavior, PolicySelect, PolicyType, ScalingRules
+from epd_operator.scaling.state import Recommendation, ScaleEvent
 
 
 def stabilised(
@@ -51,9 +31,9 @@ def stabilised(
     lowest = highest = wanted
     for earlier in past:
         age = at - earlier.at
-        if age < up_window(behavior) and not panic:
+        if age < behavior.scale_up.stabilization_window_seconds and not panic:
             lowest = min(lowest, earlier.replicas)
-        if age < down_window(behavior):
+        if age < behavior.scale_down.stabilization_window_seconds:
             highest = max(highest, earlier.replicas)
     return min(max(current, lowest), highest)
 
@@ -63,7 +43,7 @@ def highest_allowed(current: int, *, events: Iterable[ScaleEvent], at: float, ru
     if rules.select_policy is PolicySelect.DISABLED:
         return current
     limits = []
-    for policy in rules.policies or UP_POLICIES:
+    for policy in rules.policies:
         start = current - _changed(events, at=at, period=policy.period_seconds)
         percent = math.ceil(start * (100 + policy.value) / 100)
         limits.append(start + policy.value if policy.type is PolicyType.PODS else percent)
@@ -75,7 +55,7 @@ def lowest_allowed(current: int, *, events: Iterable[ScaleEvent], at: float, rul
     if rules.select_policy is PolicySelect.DISABLED:
         return current
     limits = []
-    for policy in rules.policies or DOWN_POLICIES:
+    for policy in rules.policies:
         start = current - _changed(events, at=at, period=policy.period_seconds)
         percent = math.floor(start * (100 - policy.value) / 100)
         limits.append(start - policy.value if policy.type is PolicyType.PODS else percent)

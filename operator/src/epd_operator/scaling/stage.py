@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Scaling
-from epd_operator.scaling.behavior import down_window, highest_allowed, lowest_allowed, stabilised, up_window
+from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Scaling
+from epd_operator.scaling.behavior import highest_allowed, lowest_allowed, stabilised
 from epd_operator.scaling.capacity import with_cap
 from epd_operator.scaling.latency import Pressure
 from epd_operator.scaling.model import Decision, ScalingReason, StageObservation
@@ -134,6 +134,11 @@ def _unlimited(
     )
 
 
+def _windows(behavior: Behavior) -> tuple[int, int]:
+    """Stabilisation windows of scaling up and down, in seconds."""
+    return behavior.scale_up.stabilization_window_seconds, behavior.scale_down.stabilization_window_seconds
+
+
 def _press(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Proposal]:
     """Let a violated latency raise a settled stage by one, and learn what the stage needs.
 
@@ -143,7 +148,8 @@ def _press(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Proposa
     pressure = proposal.pressure
     if pressure is None or not pressure.violated:
         return state, proposal
-    wait = max(up_window(behavior), down_window(behavior), SHORTEST_SLO_STEP_SECONDS)
+    up, down = _windows(behavior)
+    wait = max(up, down, SHORTEST_SLO_STEP_SECONDS)
     if proposal.desired > current or at - state.unsettled_at < wait:
         return state, proposal
     until = at + LATENCY_MEMORY_WINDOWS * wait
@@ -154,7 +160,7 @@ def _press(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Proposa
 def _stabilise(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Proposal]:
     current, at, behavior = proposal.current, proposal.observation.at, proposal.settings.behavior
     wanted = min(max(proposal.desired, proposal.lowest), proposal.settings.max_replicas)
-    up, down = up_window(behavior), down_window(behavior)
+    up, down = _windows(behavior)
     state = with_recommendation(state, at=at, replicas=wanted, current=current, window=max(up, down))
     desired = stabilised(
         wanted,

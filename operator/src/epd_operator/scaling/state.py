@@ -14,9 +14,6 @@ STARTING_LIMIT_SECONDS = 1800.0
 RESTART_LIMIT_SECONDS = 300.0
 """The same for a pod that was ready before."""
 
-DEFAULT_PERIOD_SECONDS = 15
-"""Period of the policies that count where none are set."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
@@ -129,8 +126,6 @@ def with_recommendation(state: StageMemory, *, at: float, replicas: int, current
 
 def with_change(state: StageMemory, *, at: float, change: int, behavior: Behavior) -> StageMemory:
     """Add a decided change, and forget those that no policy looks at any more."""
-    rules = (behavior.scale_up, behavior.scale_down)
-    periods = [policy.period_seconds for rule in rules for policy in rule.policies or ()]
-    longest = max([DEFAULT_PERIOD_SECONDS, *periods])
+    longest = max(p.period_seconds for p in (*behavior.scale_up.policies, *behavior.scale_down.policies))
     kept = tuple(e for e in state.events if at - e.at < longest)
     return replace(state, events=(*kept, ScaleEvent(at=at, change=change)) if change else kept)

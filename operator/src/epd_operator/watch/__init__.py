@@ -1,0 +1,1 @@
+"""The watches: kopf, and only kopf."""

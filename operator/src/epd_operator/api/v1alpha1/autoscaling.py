@@ -67,31 +67,58 @@ class PolicySelect(StrEnum):
     DISABLED = "Disabled"
 
 
-class ScalingRules(ApiModel):
-    """How a stage moves in one direction."""
+Window = Annotated[Int, Field(ge=0, le=3600)]
+Policies = Annotated[list[ScalingPolicy], Field(min_length=1, max_length=8)]
 
-    stabilization_window_seconds: Annotated[Int, Field(ge=0, le=3600)] | None = Field(
-        default=None,
-        description="The most cautious recommendation of this window counts, in seconds; unset means 0 up, 300 down.",
-    )
+_PERIOD_SECONDS = 15
+"""Period of the default policies."""
+
+
+class ScalingRules(ApiModel):
+    """How a stage is scaled in one direction. The defaults of each direction are those of HorizontalPodAutoscaler."""
+
+    stabilization_window_seconds: Window
     tolerance_percent: Annotated[Int, Field(ge=0, le=100)] = Field(
         default=10, description="Deviation from the target that is ignored, in per cent."
     )
     select_policy: PolicySelect = Field(
         default=PolicySelect.MAX, description="Which of several policies counts; Disabled forbids this direction."
     )
-    policies: Annotated[list[ScalingPolicy], Field(min_length=1, max_length=8)] | None = Field(
-        default=None,
-        description="Limits of speed; unset means up by the larger of 4 pods and 100 per cent in 15 seconds, down by "
-        "100 per cent in 15 seconds.",
+    policies: Policies
+
+
+class ScaleUpRules(ScalingRules):
+    """How a stage is scaled up."""
+
+    stabilization_window_seconds: Window = Field(
+        default=0, description="The lowest recommendation of this window counts, in seconds."
+    )
+    policies: Policies = Field(
+        default=[
+            ScalingPolicy(type=PolicyType.PODS, value=4, period_seconds=_PERIOD_SECONDS),
+            ScalingPolicy(type=PolicyType.PERCENT, value=100, period_seconds=_PERIOD_SECONDS),
+        ],
+        description="Limits of the speed.",
+    )
+
+
+class ScaleDownRules(ScalingRules):
+    """How a stage is scaled down."""
+
+    stabilization_window_seconds: Window = Field(
+        default=300, description="The highest recommendation of this window counts, in seconds."
+    )
+    policies: Policies = Field(
+        default=[ScalingPolicy(type=PolicyType.PERCENT, value=100, period_seconds=_PERIOD_SECONDS)],
+        description="Limits of the speed.",
     )
 
 
 class Behavior(ApiModel):
-    """How a stage moves."""
+    """How a stage is scaled."""
 
-    scale_up: ScalingRules = Field(default_factory=ScalingRules, description="Growing.")
-    scale_down: ScalingRules = Field(default_factory=ScalingRules, description="Shrinking.")
+    scale_up: ScaleUpRules = Field(default_factory=ScaleUpRules, description="Scaling up.")
+    scale_down: ScaleDownRules = Field(default_factory=ScaleDownRules, description="Scaling down.")
 
 
 class Panic(ApiModel):

@@ -14,8 +14,7 @@ from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import is_internal
 from epd_operator.plan.status.pods import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
-from epd_operator.plan.status.scaling import scaling_status
-from epd_operator.plan.status.stages import StageProgress, stage_progress
+from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_progress
 
 _CHANGEABLE = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
 """Numbers and identifiers, which differ between two refusals of the same thing."""

@@ -1,18 +1,20 @@
-"""The progress of each stage, from its Deployment and pods."""
+"""The status of each stage: its progress, from its Deployment and pods, and its last scaling decision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from epd_operator.api.v1alpha1.status import StageStatus
+from epd_operator.api.v1alpha1.status import ScalingStatus, StageStatus
+from epd_operator.objects.identity import StageKey
 from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.objects.text import one_line
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.status.pods import MAX_MESSAGE, Problem, problem_of, worst
 from epd_operator.plan.status.reasons import Reason
 from epd_operator.plan.workloads.progress import progress_of
+from epd_operator.scaling.model import Decision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +95,41 @@ def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem |
     if stage.updated < wanted:
         return Problem(Reason.ROLLING_OUT, "the change has not reached the pods yet")
     return Problem(Reason.SCALING_DOWN, f"{stage.surplus} pods are being drained")
+
+
+def scaling_status(stage: StageKey, *, observation: Observation, now: str) -> ScalingStatus | None:
+    """The stage's last decision; without one since the operator started, what status said before."""
+    before = _previous(observation.status, stage)
+    decision = observation.decisions.get(stage)
+    if decision is None:
+        return ScalingStatus.model_validate(before) if before else None
+    since = before.get("lastChangeTime") if before.get("desired") == decision.desired else None
+    return _from_decision(decision, since=str(since or now))
+
+
+def _from_decision(decision: Decision, *, since: str) -> ScalingStatus:
+    age = decision.metric_age_seconds
+    return ScalingStatus(
+        current=decision.current,
+        desired=decision.desired,
+        reason=decision.reason,
+        message=decision.message[:1024],
+        signal=decision.signal,
+        value=_decimal(decision.value),
+        target=_decimal(decision.target),
+        metric_age_seconds=None if age is None else round(age),
+        last_change_time=since,
+    )
+
+
+def _decimal(value: float | None) -> str | None:
+    """Status has no floats: a decimal number with at most two places."""
+    return None if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _previous(status: KubernetesObject, stage: StageKey) -> KubernetesObject:
+    for known in status.get("stages") or ():
+        if known.get("name") == stage.name:
+            found: KubernetesObject = known.get("scaling") or {}
+            return found
+    return {}
