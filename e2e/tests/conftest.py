@@ -19,13 +19,13 @@ LOCAL_PORT = 18000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Judge the rights after everything has used them."""
+    """Check the rights after all other tests have used them."""
     items.sort(key=lambda item: item.path.name == "test_rights.py")
 
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
-    """A cluster with the operator. One that was up before the tests stays up, unless it is CI's."""
+    """A cluster with the operator. A cluster that was running before the tests keeps running."""
     where = locations()
     was_up = processes.control_plane_init(where.state) is not None
     yield install(where)
@@ -35,13 +35,13 @@ def installation() -> Iterator[Installation]:
 
 @pytest.fixture(scope="session")
 def endpoint() -> Endpoint:
-    """Where deployments answer on this machine."""
+    """The endpoint of deployments on this machine."""
     return Endpoint(url=f"http://localhost:{LOCAL_PORT}", model=MODEL)
 
 
 @pytest.fixture(scope="session")
 def start(installation: Installation) -> Callable[[str], Deployment]:
-    """Start the example of a topology, in place of whatever ran before."""
+    """Start the example of a topology, after removing the previous one."""
 
     def begin(topology: str) -> Deployment:
         remove(Deployment(kubectl=installation.kubectl))

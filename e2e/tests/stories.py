@@ -1,4 +1,4 @@
-"""What several stories do: wait, remove, look at the operator."""
+"""Helpers of the tests: wait, remove, read the state of the operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epd_local.demo.proof import total
 from epd_local.progress import wait_until
 
 PATIENCE = 300.0
-"""Bound of every wait, in seconds: generous, since it only decides when a broken thing counts as broken."""
+"""Time limit of every wait, in seconds. It only ends a broken run, so it is long."""
 
 
 def eventually(condition: Callable[[], object], *, what: Callable[[], object]) -> None:
@@ -23,7 +23,7 @@ def eventually(condition: Callable[[], object], *, what: Callable[[], object]) -
 
 
 def remove(deployment: Deployment) -> None:
-    """Delete a deployment and wait until nothing of it is left."""
+    """Delete a deployment and wait until all its objects are deleted."""
     deployment.delete()
     eventually(lambda: not deployment.leftovers(), what=deployment.leftovers)
 
@@ -39,19 +39,19 @@ def manifest(folder: Path, *, name: str, change: Callable[[dict[str, Any]], obje
 
 
 def operator_pods(installation: Installation) -> list[dict[str, Any]]:
-    """The operator's pods that are there to stay."""
+    """The operator's pods that are not terminating."""
     found = installation.kubectl.items("pods", "-n", SYSTEM_NAMESPACE, "-l", "app.kubernetes.io/name=epd-operator")
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
 
 def lease(installation: Installation) -> dict[str, Any]:
-    """What the Lease says by which the operator's pods agree who works."""
+    """The spec of the Lease that elects the leader among the operator's pods."""
     found = installation.kubectl.get("lease", "epd-operator", "-n", SYSTEM_NAMESPACE)
     return dict(found["spec"]) if found else {}
 
 
 def operator_pod(installation: Installation) -> str:
-    """Name of the operator's pod that works."""
+    """Name of the operator's pod that is the leader."""
     names = [pod["metadata"]["name"] for pod in operator_pods(installation)]
     holder = str(lease(installation).get("holderIdentity", "")).rpartition("_")[0]
     if len(names) > 1:

@@ -1,4 +1,4 @@
-"""Each stage grows with its own load alone and comes back, and no request is lost on the way."""
+"""Each stage scales with its own load only, up and down again, without a lost request."""
 
 from __future__ import annotations
 
@@ -27,44 +27,46 @@ def deployment(start: Callable[[str], Deployment]) -> Deployment:
 
 
 class Observer:
-    """Remembers the largest number of pods asked for, by stage, while something goes on."""
+    """Records the largest desired number of pods of each stage."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self.most: dict[str, int] = {}
 
-    def look(self) -> dict[str, int]:
-        """Pods asked for now, by stage."""
+    def observe(self) -> dict[str, int]:
+        """Desired number of pods of each stage now."""
         found = (self._deployment.get() or {}).get("status", {}).get("stages", ())
         now = {stage["name"]: int(stage["desired"]) for stage in found}
         self.most = {stage: max(count, self.most.get(stage, 0)) for stage, count in now.items()}
         return now
 
-    def watch_until(self, ended: Callable[[], bool]) -> None:
-        """Look again and again until something has ended."""
+    def observe_until(self, condition: Callable[[], bool]) -> None:
+        """Observe every second until the condition holds."""
         deadline = time.monotonic() + PATIENCE
-        while not ended():
-            assert time.monotonic() < deadline, f"it has not ended; most pods so far: {self.most}"
-            self.look()
+        while not condition():
+            assert time.monotonic() < deadline, f"the condition never held; most pods so far: {self.most}"
+            self.observe()
             time.sleep(1)
 
 
 @pytest.mark.parametrize(
-    ("load", "grows", "rests"), [(IMAGES, "encoder", "pd"), (LONG_TEXTS, "pd", "encoder")], ids=["images", "long-texts"]
+    ("load", "scaled", "unchanged"),
+    [(IMAGES, "encoder", "pd"), (LONG_TEXTS, "pd", "encoder")],
+    ids=["images", "long-texts"],
 )
-def test_a_burst_grows_its_own_stage_alone_and_both_come_back_without_a_lost_request(
-    deployment: Deployment, endpoint: Endpoint, tmp_path: Path, load: Load, grows: str, rests: str
+def test_a_burst_scales_only_its_own_stage_up_and_down_without_a_lost_request(
+    deployment: Deployment, endpoint: Endpoint, tmp_path: Path, load: Load, scaled: str, unchanged: str
 ) -> None:
     observer = Observer(deployment)
-    observer.watch_until(lambda: observer.look() == {"frontend": 1, "encoder": 1, "pd": 1})
+    observer.observe_until(lambda: observer.observe() == {"frontend": 1, "encoder": 1, "pd": 1})
     with load_generator.start(endpoint, load, folder=tmp_path) as burst:
-        observer.watch_until(lambda: burst.poll() is not None)
-    assert observer.most[grows] == 2
-    assert observer.most[rests] == 1
-    told = load_generator.report(tmp_path)
-    assert (told.completed, told.errors) == (load.requests, ())
-    observer.watch_until(lambda: observer.look() == {"frontend": 1, "encoder": 1, "pd": 1})
+        observer.observe_until(lambda: burst.poll() is not None)
+    assert observer.most[scaled] == 2
+    assert observer.most[unchanged] == 1
+    report = load_generator.report(tmp_path)
+    assert (report.completed, report.errors) == (load.requests, ())
+    observer.observe_until(lambda: observer.observe() == {"frontend": 1, "encoder": 1, "pd": 1})
     events = deployment.kubectl.items("events.events.k8s.io", "-n", deployment.namespace)
     notes = [e.get("note", "") for e in events if e["regarding"]["kind"] == "EPDDeployment"]
-    assert any(note.startswith(f"{grows} from 1 to 2 replicas") for note in notes), notes
-    assert any(note.startswith(f"{grows} from 2 to 1 replicas") for note in notes), notes
+    assert any(note.startswith(f"{scaled} from 1 to 2 replicas") for note in notes), notes
+    assert any(note.startswith(f"{scaled} from 2 to 1 replicas") for note in notes), notes

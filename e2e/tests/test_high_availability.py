@@ -1,4 +1,4 @@
-"""Two replicas of the operator: one works, the other goes on when it is killed."""
+"""Two replicas of the operator: one is the leader, the other takes over when it is killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = {"Deployment/other-frontend", "Deployment/other-worker", "Service/other"
 
 @pytest.fixture
 def pair(installation: Installation) -> Iterator[Installation]:
-    """The operator with two replicas, both ready; one again afterwards."""
+    """The operator with two replicas, both ready; afterwards one replica again."""
     installation.kubectl.run("scale", OPERATOR, "-n", SYSTEM_NAMESPACE, "--replicas=2")
     try:
         eventually(lambda: ready(installation) == 2, what=lambda: operator_pods(installation))
@@ -33,7 +33,7 @@ def names(installation: Installation) -> set[str]:
 
 
 def ready(installation: Installation) -> int:
-    """How many of the operator's pods are ready."""
+    """Number of ready pods of the operator."""
     conditions = [c for pod in operator_pods(installation) for c in pod.get("status", {}).get("conditions", ())]
     return sum(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
@@ -54,7 +54,7 @@ def test_a_standby_finishes_what_a_killed_leader_began(pair: Installation, other
     eventually(lambda: ready(pair) == 2, what=lambda: operator_pods(pair))
 
 
-def test_the_operators_own_rolling_update_goes_on_though_only_one_replica_works(pair: Installation) -> None:
+def test_a_rolling_update_of_the_operator_succeeds_although_only_one_replica_is_leader(pair: Installation) -> None:
     before = names(pair)
     pair.kubectl.run("rollout", "restart", OPERATOR, "-n", SYSTEM_NAMESPACE)
     pair.kubectl.run("rollout", "status", OPERATOR, "-n", SYSTEM_NAMESPACE, "--timeout=300s")

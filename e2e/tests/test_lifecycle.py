@@ -1,4 +1,4 @@
-"""What users see when things break, end or are wrong."""
+"""Failures, deletions and invalid objects, as users see them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATOR = "deployment/epd-operator"
 
 @pytest.fixture(scope="module")
 def deployment(start: Callable[[str], Deployment]) -> Deployment:
-    """Disaggregated, answering."""
+    """A ready deployment in topology Disaggregated."""
     return start("disaggregated")
 
 
@@ -30,7 +30,7 @@ def ready(deployment: Deployment) -> bool:
     return deployment.condition("Ready").get("status") == "True"
 
 
-def test_a_request_in_flight_outlives_the_pod_that_serves_it(deployment: Deployment, endpoint: Endpoint) -> None:
+def test_a_request_in_flight_is_finished_when_its_pod_is_deleted(deployment: Deployment, endpoint: Endpoint) -> None:
     answers: list[Answer | RequestRefusedError] = []
 
     def long_request() -> None:
@@ -56,12 +56,12 @@ def _running(deployment: Deployment, pod: str) -> float:
     return total(deployment.metrics(pod, port=9090), "vllm:num_requests_running")
 
 
-def test_a_killed_worker_process_comes_back_and_the_status_says_why_it_was_away(
+def test_a_killed_worker_process_restarts_and_the_status_has_the_reason(
     deployment: Deployment, endpoint: Endpoint
 ) -> None:
     eventually(lambda: ready(deployment), what=deployment.get)
     pod = deployment.pods("encoder")[0]["metadata"]["name"]
-    # The launcher tells the process that it runs.
+    # The status page of the launcher has the process ID.
     status = json.loads(deployment.kubectl.raw(f"/api/v1/namespaces/default/pods/{pod}:9400/proxy/status"))
     (process,) = status["processes"]
     deployment.kubectl.run("exec", pod, "--", "busybox", "kill", "-9", str(process["pid"]))
@@ -74,17 +74,17 @@ def test_a_killed_worker_process_comes_back_and_the_status_says_why_it_was_away(
     assert "signal 9" in message or "SIGKILL" in message
     eventually(lambda: ready(deployment), what=deployment.get)
     subject = pictures.Subject(colour="yellow", shape="triangle", seed=pictures.UNSEEN + 99)
-    eventually(endpoint.models, what=lambda: "the model did not come back")
+    eventually(endpoint.models, what=lambda: "the model is not listed again")
     assert endpoint.ask(pictures.QUESTION, image=pictures.data_url(subject)).text == subject.answer
 
 
-def test_deletion_leaves_nothing_behind(deployment: Deployment) -> None:
+def test_deletion_removes_all_objects(deployment: Deployment) -> None:
     remove(deployment)
     metadata = deployment.kubectl.items("dynamoworkermetadatas.nvidia.com", "-n", deployment.namespace)
     assert [m for m in metadata if m["metadata"]["name"].startswith(deployment.name)] == []
 
 
-def test_deletion_leaves_nothing_behind_while_the_operator_is_down(
+def test_deletion_removes_all_objects_while_the_operator_is_down(
     installation: Installation, other: Deployment, tmp_path: Path
 ) -> None:
     other.apply(manifest(tmp_path, name=other.name))
@@ -98,7 +98,7 @@ def test_deletion_leaves_nothing_behind_while_the_operator_is_down(
         installation.kubectl.run("rollout", "status", OPERATOR, "-n", SYSTEM_NAMESPACE, "--timeout=120s")
 
 
-def test_an_operator_killed_in_the_middle_of_a_creation_comes_to_the_same_end(
+def test_an_operator_killed_during_a_creation_completes_it_after_its_restart(
     installation: Installation, other: Deployment, tmp_path: Path
 ) -> None:
     path = manifest(tmp_path, name=other.name)
@@ -118,7 +118,7 @@ def test_an_operator_killed_in_the_middle_of_a_creation_comes_to_the_same_end(
     eventually(lambda: other.condition("Ready").get("observedGeneration") == 1, what=other.get)
 
 
-def test_an_image_that_cannot_be_pulled_is_told(other: Deployment, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_pulled_is_reported(other: Deployment, tmp_path: Path) -> None:
     def change(spec: dict[str, Any]) -> None:
         spec["worker"]["podTemplate"] = {"image": "registry.invalid/none:1"}
 
@@ -128,7 +128,9 @@ def test_an_image_that_cannot_be_pulled_is_told(other: Deployment, tmp_path: Pat
     assert other.condition("Stalled")["status"] == "False"
 
 
-def test_gpus_that_no_node_has_are_told_in_the_schedulers_words(other: Deployment, tmp_path: Path) -> None:
+def test_gpus_that_no_node_has_are_reported_with_the_message_of_the_scheduler(
+    other: Deployment, tmp_path: Path
+) -> None:
     def change(spec: dict[str, Any]) -> None:
         spec["worker"]["gpusPerReplica"] = 64
 
@@ -137,7 +139,7 @@ def test_gpus_that_no_node_has_are_told_in_the_schedulers_words(other: Deploymen
     assert "Insufficient nvidia.com/gpu" in other.condition("Ready")["message"]
 
 
-def test_a_service_of_a_stranger_is_never_taken_over(
+def test_a_service_of_another_owner_is_never_changed(
     installation: Installation, other: Deployment, tmp_path: Path
 ) -> None:
     kubectl = installation.kubectl
@@ -152,7 +154,7 @@ def test_a_service_of_a_stranger_is_never_taken_over(
         kubectl.run("delete", "service", "other")
 
 
-def test_an_object_made_again_under_the_same_name_gets_children_of_its_own(other: Deployment, tmp_path: Path) -> None:
+def test_a_recreated_object_gets_new_children(other: Deployment, tmp_path: Path) -> None:
     path = manifest(tmp_path, name=other.name)
     other.apply(path)
     eventually(other.pods, what=other.get)

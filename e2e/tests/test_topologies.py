@@ -1,4 +1,4 @@
-"""Each topology answers, by its own way, with the same result."""
+"""Each topology answers through its own stages, with the same result."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TOLERANCE = 0.05
 """Largest difference of a log-probability between topologies. They cannot be equal: Dynamo's encoder takes the model's
 own 16-bit type whatever --dtype says. Measured: at most 0.012 for the same picture, at least 0.64 for another."""
 
-PASSES = "epd_operator_reconcile_duration_seconds_count"
+RECONCILES = "epd_operator_reconcile_duration_seconds_count"
 WRITES = "epd_operator_reconcile_writes_total"
 
 ENGINE_PORT = 9190
-"""Dynamo's system server of the first process of a pod, which would take commands from everybody."""
+"""Dynamo's system server of the first process of a pod, which accepts commands from every client."""
 COMMANDS = ("/engine/control/sleep", "/engine/update_weights_from_disk", "/engine/abort_request", "/health", "/")
 
 SUBJECTS = [
@@ -35,7 +35,7 @@ SUBJECTS = [
 
 @dataclass(frozen=True)
 class Served:
-    """A topology that answers."""
+    """A topology with its running deployment."""
 
     topology: str
     deployment: Deployment
@@ -48,7 +48,7 @@ def served(request: pytest.FixtureRequest, start: Callable[[str], Deployment]) -
 
 @pytest.fixture(scope="module")
 def aggregated_answers() -> dict[str, Answer]:
-    """What Aggregated, which runs first, said about each picture."""
+    """The answers of Aggregated, which runs first, about each picture."""
     return {}
 
 
@@ -60,11 +60,9 @@ def test_a_picture_gets_the_right_answer(served: Served, endpoint: Endpoint) -> 
     assert [ask(endpoint, subject).text for subject in SUBJECTS] == [subject.answer for subject in SUBJECTS]
 
 
-def test_pictures_pass_an_encoder_and_nixl_exactly_when_the_topology_is_split(
-    served: Served, endpoint: Endpoint
-) -> None:
+def test_pictures_use_an_encoder_and_nixl_only_in_topologies_with_encoders(served: Served, endpoint: Endpoint) -> None:
     before = read_path(served.deployment)
-    # A picture that was never sent: nothing is cached.
+    # A picture that was never sent, so it is not cached.
     ask(endpoint, pictures.Subject(colour="orange", shape="square", seed=pictures.UNSEEN + int(time.time())))
     path = read_path(served.deployment).since(before)
     assert path.worker_requests == 1
@@ -78,18 +76,18 @@ def test_pictures_pass_an_encoder_and_nixl_exactly_when_the_topology_is_split(
         )
 
 
-def test_text_touches_no_encoder(served: Served, endpoint: Endpoint) -> None:
+def test_text_uses_no_encoder(served: Served, endpoint: Endpoint) -> None:
     before = read_path(served.deployment)
     assert endpoint.ask("Say hello.").text
     path = read_path(served.deployment).since(before)
     assert (path.worker_requests, path.encoder_requests, path.embedding_bytes) == (1, 0, 0)
 
 
-def test_other_pods_read_metrics_and_command_nothing(served: Served, endpoint: Endpoint) -> None:
+def test_other_pods_can_read_metrics_and_send_no_commands(served: Served, endpoint: Endpoint) -> None:
     deployment = served.deployment
 
     def refusal(pod: str, *, port: int, path: str) -> str:
-        """What a POST to a pod is answered. It comes from the API server, which is as much a stranger as other pods."""
+        """The answer to a POST to a pod, from the API server, which has no more access than other pods."""
         url = f"/api/v1/namespaces/{deployment.namespace}/pods/{pod}:{port}/proxy{path}"
         with pytest.raises(CommandFailedError) as refused:
             deployment.kubectl.run("create", "--raw", url, "-f", "-", stdin="{}")
@@ -113,7 +111,7 @@ def test_other_pods_read_metrics_and_command_nothing(served: Served, endpoint: E
     assert endpoint.ask("Say hello.").text
 
 
-def test_log_probabilities_are_those_of_aggregated_and_differ_for_another_picture(
+def test_log_probabilities_equal_those_of_aggregated_and_differ_for_another_picture(
     served: Served, endpoint: Endpoint, aggregated_answers: dict[str, Answer]
 ) -> None:
     answers = {subject.answer: ask(endpoint, subject) for subject in SUBJECTS}
@@ -125,18 +123,19 @@ def test_log_probabilities_are_those_of_aggregated_and_differ_for_another_pictur
     assert another.distance(answers[first.answer]) > 5 * TOLERANCE
 
 
-def test_nothing_is_written_once_all_is_settled(served: Served, installation: Installation) -> None:
+def test_nothing_is_written_when_all_objects_are_as_desired(served: Served, installation: Installation) -> None:
     deployment = served.deployment
 
     def settled_state() -> tuple[str, float]:
         found = deployment.get() or {}
         return found["metadata"]["resourceVersion"], operator_metric(installation, WRITES)
 
-    before, passes = settled_state(), operator_metric(installation, PASSES)
-    # An event that leads to a pass: somebody touches a pod.
+    before, reconciles = settled_state(), operator_metric(installation, RECONCILES)
+    # An event that causes a reconcile: a pod is changed.
     pod = deployment.pods("frontend")[0]["metadata"]["name"]
     installation.kubectl.run("annotate", "pod", pod, "--overwrite", f"touched={time.time()}")
     eventually(
-        lambda: operator_metric(installation, PASSES) > passes, what=lambda: "the operator made no pass after an event"
+        lambda: operator_metric(installation, RECONCILES) > reconciles,
+        what=lambda: "the operator did not reconcile after an event",
     )
     assert settled_state() == before

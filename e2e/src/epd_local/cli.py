@@ -27,7 +27,7 @@ IMAGES: dict[str, Callable[[Locations], Path]] = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a command; what went wrong is one message on stderr."""
+    """Run a command; an error is one message on stderr."""
     arguments = parser().parse_args(words)
     where = locations()
     try:
@@ -52,40 +52,42 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_preparations(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("packages", help="install the Debian packages that are missing, and kubectl")
-    command.add_argument("--no-images", action="store_true", help="leave out what only building images needs")
+    command.add_argument(
+        "--no-images", action="store_true", help="without the packages that are needed only to build images"
+    )
     command = commands.add_parser("build", help="build Go binaries into the cache and print their paths")
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: {' '.join(CLUSTER_BINARIES)}")
-    command.add_argument("--print", action="store_true", dest="only_print", help="print the paths, build nothing")
-    command = commands.add_parser("image", help="make image archives in the cache and print their paths")
+    command.add_argument("--print", action="store_true", dest="only_print", help="print the paths without building")
+    command = commands.add_parser("image", help="build image archives in the cache and print their paths")
     command.add_argument("names", nargs="+", metavar="NAME", choices=sorted(IMAGES), help=", ".join(IMAGES))
 
 
 def _add_life_cycle(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("start", help="bring the cluster up; what is up stays as it is")
+    command = commands.add_parser("start", help="start the cluster; parts that run already are left unchanged")
     command.add_argument(
         "--nodes", type=_node_names, default=[], metavar="A,B,…", help=f"default: {','.join(DEFAULT_NODES)}"
     )
     command.add_argument(
         "--mount", action="append", default=[], metavar=f"HOST_PATH:{SHARED_FOLDER}/NAME",
-        help="show a folder of the machine in every node, read-only; may be repeated",
+        help="mount a folder of the machine read-only in every node; may be repeated",
     )  # fmt: skip
-    command = commands.add_parser("status", help="show what the cluster is doing")
+    command = commands.add_parser("status", help="show nodes, forwarded ports and failures")
     command.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    commands.add_parser("down", help="end the cluster and remove every trace of it")
+    commands.add_parser("down", help="stop the cluster and remove all its files and processes")
 
 
 def _add_operations(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("node", help="switch a node on: one that crashed, or a new one")
+    command = commands.add_parser("node", help="start a node: one that crashed, or a new one")
     command.add_argument("name", type=_node_name)
-    command = commands.add_parser("crash", help="take a node's power away")
+    command = commands.add_parser("crash", help="simulate a power failure of a node")
     command.add_argument("name", type=_node_name)
     command = commands.add_parser("exec", help="run a command in a node or in the control plane")
     command.add_argument("name", help="a node, or control-plane")
     command.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
     command = commands.add_parser("load-image", help="import image archives into all nodes")
     command.add_argument("archives", nargs="+", type=Path, metavar="TAR")
-    command.add_argument("--nodes", type=_node_names, default=[], metavar="A,B,…", help="only into these")
-    command = commands.add_parser("expose", help="make a Service answer on a port of this machine")
+    command.add_argument("--nodes", type=_node_names, default=[], metavar="A,B,…", help="only into these nodes")
+    command = commands.add_parser("expose", help="make a Service reachable on a port of this machine")
     command.add_argument("service", metavar="NAMESPACE/SERVICE:PORT")
     command.add_argument("--local-port", type=int, default=8000)
 
@@ -102,14 +104,14 @@ def _node_names(text: str) -> list[str]:
 
 
 def command_words(words: Sequence[str]) -> list[str]:
-    """Return the command that ``exec`` is to run, with or without the dashes that set it off.
+    """Return the command for ``exec``, without the ``--`` before it.
 
     Raises:
-        LocalClusterError: there is none.
+        LocalClusterError: the command is missing.
     """
     command = list(words[1:] if list(words[:1]) == ["--"] else words)
     if not command:
-        raise LocalClusterError("exec wants a command: exec NAME -- COMMAND …")
+        raise LocalClusterError("exec needs a command: exec NAME -- COMMAND …")
     return command
 
 
@@ -139,8 +141,8 @@ def _start(arguments: argparse.Namespace, where: Locations) -> None:
 
 
 def _status(arguments: argparse.Namespace, where: Locations) -> None:
-    seen = status(where)
-    print(json.dumps(seen.as_object(), indent=2) if arguments.output == "json" else seen.as_text())
+    found = status(where)
+    print(json.dumps(found.as_object(), indent=2) if arguments.output == "json" else found.as_text())
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace, Locations], None]] = {

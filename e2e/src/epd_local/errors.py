@@ -8,14 +8,14 @@ LOG_TAIL_LINES = 25
 
 
 class LocalClusterError(RuntimeError):
-    """Something the user can act on; the message says what is wrong and the way out."""
+    """An error that the user can fix; the message has the reason and the fix."""
 
 
 class CommandFailedError(LocalClusterError):
-    """A program that the tool called ended with an error."""
+    """A program that the tool ran ended with an error."""
 
     def __init__(self, what: str, *, code: int, output: str) -> None:
-        """Keep the last lines of *output*, where programs say why they failed."""
+        """Quote the last lines of *output*, where programs report why they failed."""
         tail = "\n".join(f"    {line}" for line in output.strip().splitlines()[-LOG_TAIL_LINES:])
         super().__init__(f"{what} failed with exit code {code}" + (f":\n{tail}" if tail else ""))
         self.code = code
@@ -32,7 +32,7 @@ class ComponentFailedError(LocalClusterError):
 
 
 def tail_of(log: Path, *, lines: int = LOG_TAIL_LINES) -> list[str]:
-    """Return the last lines of a log file, or none where there is no such file."""
+    """Return the last lines of a log file; none if the file does not exist."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)

@@ -38,15 +38,15 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What became of the requests."""
+class LoadReport:
+    """How many requests were completed, and the errors of the others."""
 
     completed: int
     errors: tuple[str, ...]
 
 
 def ensure() -> Path:
-    """Return aiperf's program, installing it into the cache if need be."""
+    """Return the program aiperf; installs it into the cache if necessary."""
     key = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
     home = cache_root() / "aiperf" / key
     program = home / "bin" / "aiperf"
@@ -55,14 +55,16 @@ def ensure() -> Path:
             shutil.rmtree(home, ignore_errors=True)
             uv = find_uv()
             with step("installing aiperf", usually="15 s"):
-                call([uv, "venv", "--quiet", "--python", base_python(), home], what="making aiperf's environment")
+                call(
+                    [uv, "venv", "--quiet", "--python", base_python(), home], what="creating the environment of aiperf"
+                )
                 words = [uv, "pip", "install", "--quiet", "--python", home / "bin" / "python", "--require-hashes"]
                 call([*words, "-r", LOCK], what="installing aiperf")
     return program
 
 
 def start(endpoint: Endpoint, load: Load, *, folder: Path) -> subprocess.Popen[bytes]:
-    """Begin to send; the report is written into the folder at the end."""
+    """Begin to send requests; aiperf writes its report into the folder at the end."""
     words = [
         str(ensure()), "profile", "--ui", "none", "--model", endpoint.model, "--url", endpoint.url,
         "--endpoint-type", "chat", "--streaming", "--tokenizer", str(TOKENIZER), "--artifact-dir", str(folder),
@@ -77,12 +79,12 @@ def start(endpoint: Endpoint, load: Load, *, folder: Path) -> subprocess.Popen[b
         return subprocess.Popen(words, stdout=unread, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
 
-def report(folder: Path) -> Report:
-    """Read what aiperf wrote.
+def report(folder: Path) -> LoadReport:
+    """Read the report of aiperf.
 
     Raises:
         FileNotFoundError: it ended without a report.
     """
     written = json.loads((folder / "profile_export_aiperf.json").read_text())
     completed = int(written["completed_request_count"]["avg"]) if "completed_request_count" in written else 0
-    return Report(completed=completed, errors=tuple(json.dumps(error) for error in written["error_summary"]))
+    return LoadReport(completed=completed, errors=tuple(json.dumps(error) for error in written["error_summary"]))

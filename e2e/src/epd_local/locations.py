@@ -1,4 +1,4 @@
-"""Where things lie: the clone, the cache outside it, and the state of the running cluster."""
+"""Folders: the clone, the cache outside it, and the state of the running cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GO_MODULES = REPOSITORY / "e2e" / "go"
 
 @dataclass(frozen=True)
 class Locations:
-    """Folders of one cluster. Clusters with different state folders live side by side and never meet."""
+    """Folders of one cluster. Clusters with different state folders can run at the same time."""
 
     cache: Path
     state: Path  # small: certificates, kubeconfigs, logs

@@ -12,9 +12,9 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path, *, waiting_for: str) -> Iterator[None]:
-    """Hold the lock *path*, which the kernel releases however the holder ends.
+    """Hold the lock *path*; the kernel releases it when the holder ends for any reason.
 
-    The file may be removed by a holder; a waiter then notices that its lock no longer has a name, and starts again.
+    A holder may remove the file. A process that waited then has a lock without a file name, and starts again.
     """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Pictures of one coloured shape on grey: what the tiny model learns from, and what the demo and the tests ask about.
+"""Pictures of one coloured shape on grey: training data of the tiny model, and the images of the demo and the tests.
 
 ``python3 -m epd_local.pictures red circle --seed 7`` prints a PNG as a data URL, ready for an ``image_url`` of the
-OpenAI API. A picture depends on its colour, shape, seed and size only. Training draws seeds below `UNSEEN`; a picture
-whose seed is `UNSEEN` or more was never learnt, so that a right answer about it cannot be memory.
+OpenAI API. A picture depends only on its colour, shape, seed and size. Training uses seeds below `UNSEEN`; a picture
+with a higher seed was not in the training data, so a correct answer about it is not memorized.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIZE = 128
 UNSEEN = 1_000_000_000
 QUESTION = "What is in the picture?"
 
-_TINT = 12  # how far a channel of the shape's colour may lie from the table above
+_TINT = 12  # largest difference of a channel from the table above
 _GREY = (70, 200)
 _RADIUS = (0.22, 0.40)  # in parts of the picture's side
 _TRIANGLE = ((0.0, -1.0), (0.95, 0.85), (-0.95, 0.85))
@@ -38,7 +38,7 @@ _TRIANGLE = ((0.0, -1.0), (0.95, 0.85), (-0.95, 0.85))
 
 @dataclass(frozen=True)
 class Subject:
-    """What is in a picture, and the seed of everything else about it."""
+    """The colour and the shape in a picture, and the seed for all other properties."""
 
     colour: str
     shape: str
@@ -52,23 +52,23 @@ class Subject:
 
     @property
     def answer(self) -> str:
-        """What the model should say about the picture, such as ``red circle``."""
+        """The correct answer about the picture, such as ``red circle``."""
         return f"{self.colour} {self.shape}"
 
 
 def subject(seed: int) -> Subject:
-    """Return the subject that *seed* stands for, each colour and shape equally likely."""
+    """Return the subject of *seed*; all colours and shapes are equally likely."""
     chance = random.Random(f"subject {seed}")
     return Subject(chance.choice(tuple(COLOURS)), chance.choice(SHAPES), seed)
 
 
 def unseen(count: int, *, start: int = 0) -> Iterator[Subject]:
-    """Yield *count* subjects from seeds that training never used."""
+    """Yield *count* subjects with seeds that are not used for training."""
     return (subject(UNSEEN + start + number) for number in range(count))
 
 
 def draw(what: Subject, *, size: int = SIZE) -> Image.Image:
-    """Draw *what* on a square of *size* pixels; grey, place, size and tint of the shape come from the seed."""
+    """Draw *what* on a square of *size* pixels; the seed sets grey, position, size and tint."""
     chance = random.Random(f"{what.answer} {what.seed}")
     grey = chance.randint(*_GREY)
     colour = tuple(max(0, min(255, channel + chance.randint(-_TINT, _TINT))) for channel in COLOURS[what.colour])
@@ -79,7 +79,7 @@ def draw(what: Subject, *, size: int = SIZE) -> Image.Image:
     if what.shape == "circle":
         canvas.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour)
     elif what.shape == "square":
-        half = radius * 0.88  # about as much paint as a circle, so that the amount gives no hint
+        half = radius * 0.88  # about the same area as a circle, so that the area does not reveal the shape
         canvas.rectangle((x - half, y - half, x + half, y + half), fill=colour)
     else:
         canvas.polygon([(x + radius * dx, y + radius * dy) for dx, dy in _TRIANGLE], fill=colour)
@@ -103,7 +103,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m epd_local.pictures", description="Draw a coloured shape.")
     parser.add_argument("colour", choices=tuple(COLOURS))
     parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("--seed", type=int, default=UNSEEN, help="the rest of the picture (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=UNSEEN, help="seed of all other properties (default: %(default)s)")
     parser.add_argument("--size", type=int, default=SIZE, help="side in pixels (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write a PNG file here instead of printing a data URL")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Lines of progress on stderr for steps that take long: what, how long so far, how long it usually takes."""
+"""Progress of long steps on stderr: the step, its duration so far, and its usual duration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ HEARTBEAT_SECONDS = 10.0
 
 
 def say(line: str) -> None:
-    """Print one line for the user; stdout stays free for results."""
+    """Print one line for the user on stderr; stdout is for results."""
     print(f"[epd] {line}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def step(what: str, *, usually: str) -> Iterator[None]:
-    """Announce a step, repeat every few seconds how long it has taken, and say when it is over."""
+    """Report the start of a step, its duration every few seconds, and its end."""
     began = time.monotonic()
     over = threading.Event()
 
@@ -53,7 +53,7 @@ def call(
     """Run *command* and return its standard output.
 
     Raises:
-        CommandFailedError: it ended with an error; the message holds the end of what it printed.
+        CommandFailedError: it ended with an error; the message has the end of its output.
     """
     done = subprocess.run(
         [str(word) for word in command],
@@ -71,7 +71,7 @@ def call(
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, interval: float = 0.1) -> bool:
-    """Return whether *condition* came true within *seconds*, asking every *interval* seconds."""
+    """Check *condition* every *interval* seconds; return whether it became true within *seconds*."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

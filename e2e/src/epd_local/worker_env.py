@@ -2,18 +2,18 @@
 
 ``python3 -m epd_local.worker_env`` installs ``worker_images/requirements.lock`` (Dynamo, vLLM for CPUs, NIXL) into
 ``<cache>/worker-env/<key>/site-packages`` and prints that folder. The key names the lock's content and the Python
-version, so that a changed lock makes a new folder and running workers keep theirs.
+version, so that a changed lock gets a new folder and running workers keep theirs.
 
 The base Python runs it with ``PYTHONPATH=<site-packages>``. Two more variables are needed, both relative to
-site-packages (an image that mounts the folder at ``/opt/epd/site-packages`` states them with that prefix):
+site-packages (an image that mounts the folder at ``/opt/epd/site-packages`` sets them with that prefix):
 
 * ``LD_LIBRARY_PATH`` must hold ``.nixl_cu13.mesonpy.libs`` (`NIXL_LIBRARIES`). Dynamo opens ``libnixl_capi.so`` by name
   at run time; without it the frontend runs NIXL "in stub mode" and a model with frontend decoding is never listed.
-* ``NIXL_PLUGIN_DIR`` must be ``.nixl_cu13.mesonpy.libs/plugins`` (`NIXL_PLUGINS`), where UCX's backend lies.
+* ``NIXL_PLUGIN_DIR`` must be ``.nixl_cu13.mesonpy.libs/plugins`` (`NIXL_PLUGINS`), the folder of the UCX backend.
 
-Small and quick to start on a CPU, seen in all roles (`LEAN_ENVIRONMENT` and `LEAN_ARGUMENTS` of ``dynamo.vllm``): the
-model's executor inside the engine's process instead of a process of its own, and a small key-value cache. Of start-up
-nearly everything is imports (the engine's own warm-up takes half a second), so a process less counts most.
+`LEAN_ENVIRONMENT` and the arguments in ``examples/local`` make a worker on a CPU small and quick to start: the model's
+executor runs inside the process of the engine, and the KV cache is small. Imports take nearly all of the start-up time
+(the warm-up of the engine takes half a second), so one process less has the largest effect. Measured:
 
 ========== ====================== =====================
 role       without                with
@@ -23,7 +23,7 @@ PD         4.4 GB                 2.1 GB, 17 s of CPU
 encoder    3.5 GB                 1.0 GB, 9 s of CPU
 ========== ====================== =====================
 
-``VLLM_CPU_KVCACHE_SPACE`` must then be unset: it takes whole gibibytes and overrides ``--kv-cache-memory-bytes``.
+``VLLM_CPU_KVCACHE_SPACE`` must then be unset: it has whole GiB as its unit and overrides ``--kv-cache-memory-bytes``.
 
 Standard library only: this runs before anything of the project is installed.
 """
@@ -51,29 +51,25 @@ NIXL_LIBRARIES = ".nixl_cu13.mesonpy.libs"
 NIXL_PLUGINS = f"{NIXL_LIBRARIES}/plugins"
 
 LEAN_ENVIRONMENT = {
-    # Only without it does vLLM accept the "uni" executor on a CPU; the engine keeps a process of its own all the same.
+    # Needed for the "uni" executor on a CPU; the engine still has a process of its own.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "1",
-    # The sampler compiles C++ at the first request otherwise, for minutes on a busy machine.
+    # Otherwise the sampler compiles C++ at the first request, which takes minutes on a busy machine.
     "TORCH_COMPILE_DISABLE": "1",
 }
-LEAN_ARGUMENTS = (
-    *("--dtype", "float32", "--max-model-len", "2048", "--enforce-eager", "--max-num-seqs", "8"),
-    *("--distributed-executor-backend", "uni", "--kv-cache-memory-bytes", "134217728"),
-)
 
 SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
-# Part of the key: raise it when the way of installing changes what lands in the folder.
+# Part of the key: increase it when a change of the installation changes the content of the folder.
 RECIPE = "1"
 
 
 class WorkerEnvironmentError(LocalClusterError):
-    """The environment could not be installed; the message says what to do about it."""
+    """The environment could not be installed; the message has the fix."""
 
 
 def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the project's cache folder, which lies outside the clone and is shared by all clones of a user."""
+    """Return the cache folder of the project, outside of the clone and shared by all clones of a user."""
     if chosen := environ.get("EPD_CACHE"):
         return Path(chosen)
     home = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -81,7 +77,7 @@ def cache_root(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def base_python() -> Path:
-    """Return the interpreter outside any virtual environment: the one that workers run."""
+    """Return the interpreter outside of any virtual environment, which runs the workers."""
     return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -90,25 +86,14 @@ def environment_key(lock: bytes, *, python: str, machine: str) -> str:
     return hashlib.sha256(b"\0".join([RECIPE.encode(), python.encode(), machine.encode(), lock])).hexdigest()[:16]
 
 
-def runtime_environment(site_packages: Path) -> dict[str, str]:
-    """Return the variables with which the base Python runs Dynamo from *site_packages* on a machine without a GPU."""
-    return {
-        "PYTHONPATH": str(site_packages),
-        "LD_LIBRARY_PATH": str(site_packages / NIXL_LIBRARIES),
-        "NIXL_PLUGIN_DIR": str(site_packages / NIXL_PLUGINS),
-        "VLLM_TARGET_DEVICE": "cpu",
-        **LEAN_ENVIRONMENT,
-    }
-
-
 def ensure() -> Path:
-    """Install the environment unless it is there, and return its site-packages folder.
+    """Install the environment if it is missing, and return its site-packages folder.
 
-    Safe to call from several processes at once: one installs, the others wait. A folder appears under its final name
-    only when it is complete.
+    Safe to call from several processes at once: one installs, the others wait. A folder has its final name only when it
+    is complete.
 
     Raises:
-        LocalClusterError: this Python has no wheels for it, or uv could not be had or failed.
+        LocalClusterError: there are no wheels for this Python, or uv is missing or failed.
     """
     version = sys.version_info[:2]
     if version not in SUPPORTED_PYTHONS:
@@ -131,7 +116,7 @@ def ensure() -> Path:
 
 
 def _install(target: Path) -> None:
-    """Install the lock into *target* and compile its bytecode, since workers mount it read-only."""
+    """Install the lock into *target* and compile its bytecode, because workers mount it read-only."""
     command = [str(find_uv()), "pip", "install", "--quiet", "--python", str(base_python()), "--target", str(target)]
     command += ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--compile-bytecode", "-r", str(LOCK)]
     what = "installing the worker environment (6 GB: Dynamo, vLLM, NIXL)"
@@ -140,13 +125,13 @@ def _install(target: Path) -> None:
             call(command, what=what)
         except CommandFailedError as error:
             raise WorkerEnvironmentError(
-                f"{error}\nCheck that a Python package index can be reached and that the disk of {cache_root()} has "
-                "10 GB free (EPD_CACHE chooses another place), then run it again"
+                f"{error}\nCheck that a Python package index is reachable and that the disk of {cache_root()} has "
+                "10 GB free (EPD_CACHE sets another folder), then run it again"
             ) from error
 
 
 def find_uv() -> Path:
-    """Return a working uv: the one of this machine, or a private copy in the cache made from the hashed lock."""
+    """Return a working uv: the one of this machine, or a private copy in the cache, installed from the hashed lock."""
     for candidate in (shutil.which("uv"), str(Path(sys.prefix) / "bin" / "uv")):
         if candidate and _works(candidate):
             return Path(candidate)
@@ -156,24 +141,24 @@ def find_uv() -> Path:
     with locked(home.parent / f".{key}.lock", waiting_for="installing uv"):
         if not (uv.exists() and _works(str(uv))):
             shutil.rmtree(home, ignore_errors=True)
-            _make_private_uv(home)
+            _install_private_uv(home)
     return uv
 
 
 def private_uv_key() -> str:
-    """Return the folder name of the private uv: it holds a virtual environment of this very Python."""
+    """Return the folder name of the private uv, which is in a virtual environment of this Python."""
     return hashlib.sha256(UV_LOCK.read_bytes() + sys.version.encode() + sys.base_prefix.encode()).hexdigest()[:16]
 
 
-def _make_private_uv(home: Path) -> None:
-    can_make = [str(base_python()), "-c", "import ensurepip, venv"]
-    if subprocess.run(can_make, capture_output=True, check=False).returncode:
+def _install_private_uv(home: Path) -> None:
+    has_venv = [str(base_python()), "-c", "import ensurepip, venv"]
+    if subprocess.run(has_venv, capture_output=True, check=False).returncode:
         raise WorkerEnvironmentError(
-            f"{base_python()} cannot make virtual environments: run `apt-get install python3-venv`, "
+            f"{base_python()} cannot create virtual environments: run `apt-get install python3-venv`, "
             "or put the program `uv` on PATH"
         )
     with step("installing uv into the cache", usually="5 s"):
-        call([base_python(), "-m", "venv", home], what="making a virtual environment for uv")
+        call([base_python(), "-m", "venv", home], what="creating a virtual environment for uv")
         pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
         call([*pip, "--require-hashes", "--no-deps", "-r", str(UV_LOCK)], what="installing uv with pip")
 
@@ -186,7 +171,7 @@ def _works(uv: str) -> bool:
 
 
 def main() -> int:
-    """Print the site-packages folder, after installing it if need be."""
+    """Print the site-packages folder; install it first if necessary."""
     try:
         print(ensure())
     except LocalClusterError as error:

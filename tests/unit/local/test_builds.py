@@ -82,7 +82,7 @@ def test_missing_packages_without_root_are_refused_with_the_command_to_run(monke
         packages._install(list(packages.CLUSTER_PACKAGES))
 
 
-def test_a_system_without_apt_is_told_what_it_lacks(monkeypatch):
+def test_without_apt_the_missing_packages_are_listed(monkeypatch):
     monkeypatch.setattr(packages.shutil, "which", lambda *_, **__: None)
     with pytest.raises(LocalClusterError, match="not a Debian-like system"):
         packages._install(list(packages.CLUSTER_PACKAGES))

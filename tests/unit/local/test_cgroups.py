@@ -60,13 +60,13 @@ def test_version_2_passes_every_controller_that_the_kubelet_asks_for_down_to_the
         assert sorted(enabled) == sorted(["+cpu", "+cpuset", "+io", "+memory", "+hugetlb", "+pids"])
 
 
-def test_a_controller_that_the_kernel_lacks_is_not_asked_for(tmp_path):
+def test_a_controller_that_the_kernel_lacks_is_not_enabled(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     cgroups.create("epd", "cpu-0", where=cgroups.Hierarchies(version=2, roots=(tmp_path,)))
     assert "+hugetlb" not in (tmp_path / "cgroup.subtree_control").read_text()
 
 
-def test_cgroups_that_cannot_be_made_are_refused_with_the_way_out(tmp_path):
+def test_cgroups_that_cannot_be_created_are_refused_with_the_fix(tmp_path):
     (tmp_path / "epd").write_text("a file in the way")
     with pytest.raises(LocalClusterError, match="--privileged"):
         cgroups.create("epd", "cpu-0", where=cgroups.Hierarchies(version=1, roots=(tmp_path,)))

@@ -45,11 +45,11 @@ def test_dashes_within_a_command_stay():
 
 
 def test_executing_nothing_is_refused():
-    with pytest.raises(LocalClusterError, match="wants a command"):
+    with pytest.raises(LocalClusterError, match="needs a command"):
         command_words(parse("exec", "rtx-0").words)
 
 
-def test_expose_uses_port_8000_unless_told_otherwise():
+def test_expose_uses_port_8000_by_default():
     assert parse("expose", "default/demo:80").local_port == 8000
 
 

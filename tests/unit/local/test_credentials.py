@@ -32,7 +32,7 @@ def test_a_kubeconfig_holds_its_certificates_and_refers_to_no_file():
 @needs_openssl
 def test_a_kubeconfig_on_disk_is_for_its_owner_only(tmp_path):
     pki.ensure_authority(tmp_path)
-    pki.ensure_certificates([pki.Identity("admin", "someone")], folder=tmp_path)
+    pki.ensure_certificates([pki.CertificateIdentity("admin", "someone")], folder=tmp_path)
     kubeconfig.write(tmp_path / "sub" / "config", server="https://x", pki=tmp_path, identity="admin")
     assert (tmp_path / "sub" / "config").stat().st_mode & 0o777 == 0o600
 
@@ -65,7 +65,7 @@ def test_certificates_are_signed_by_the_authority_and_name_user_groups_and_addre
 @needs_openssl
 def test_certificates_that_exist_stay_as_they_are(tmp_path):
     pki.ensure_authority(tmp_path)
-    identities = [pki.Identity("a", "someone")]
+    identities = [pki.CertificateIdentity("a", "someone")]
     pki.ensure_certificates(identities, folder=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     pki.ensure_authority(tmp_path)
@@ -73,6 +73,6 @@ def test_certificates_that_exist_stay_as_they_are(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_the_api_server_takes_nobody_without_a_name(config):
+def test_the_api_server_refuses_anonymous_requests(config):
     assert "--anonymous-auth=false" in api_server(config)
     assert "--authorization-mode=Node,RBAC" in api_server(config)

@@ -51,7 +51,7 @@ def test_the_pause_image_is_named_as_the_runtime_looks_it_up():
     assert cri(HOST)["sandbox_image"].startswith("docker.io/")
 
 
-def test_the_kubelet_answers_nobody_without_a_certificate_or_token_and_asks_the_api_what_they_may():
+def test_the_kubelet_refuses_anonymous_requests_and_authorizes_others_through_the_api_server():
     assert kubelet()["authentication"]["anonymous"] == {"enabled": False}
     assert kubelet()["authentication"]["webhook"] == {"enabled": True}
     assert kubelet()["authorization"] == {"mode": "Webhook"}

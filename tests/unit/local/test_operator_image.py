@@ -22,7 +22,7 @@ def parsed(settings) -> configparser.RawConfigParser:
     return parser
 
 
-def test_the_image_is_made_anew_when_source_lock_or_containerfile_change():
+def test_the_image_is_rebuilt_when_source_lock_or_containerfile_change():
     names = {name for name, _ in source_files(CONTEXT)}
     assert {"Containerfile", "requirements.lock", "src/epd_operator/__init__.py"} <= names
     assert not [name for name in names if "__pycache__" in name]
@@ -73,7 +73,7 @@ def test_only_the_systems_own_sources_of_the_suite_are_taken():
     assert lines == ["deb A bookworm main", "deb B bookworm-security main"]
 
 
-def test_a_machine_without_package_lists_is_told_to_fetch_them():
+def test_without_package_lists_the_message_has_the_command_to_get_them():
     with pytest.raises(LocalClusterError, match="apt-get update"):
         debian_base.select_sources("", suite="bookworm")
 

@@ -27,7 +27,7 @@ def test_everything_of_a_cluster_is_removed_but_the_lock_that_the_caller_holds(w
         (where.state / name).write_text("")
     removal.remove_everything(where)
     assert [entry.name for entry in where.state.iterdir()] == ["lock"]
-    removal.forget(where)
+    removal.remove_state_folder(where)
     assert not where.state.exists()
 
 

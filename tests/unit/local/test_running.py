@@ -48,7 +48,7 @@ def node(status: str, heartbeat: str) -> dict:
     return {"status": {"conditions": [{"type": "Ready", "status": status, "lastHeartbeatTime": heartbeat}]}}
 
 
-def test_a_node_that_says_ready_after_it_was_switched_on_is_ready():
+def test_a_node_that_reports_ready_after_it_was_switched_on_is_ready():
     assert reports_ready(node("True", "2027-01-15T08:00:01Z"), since=BEGAN)
 
 
@@ -102,7 +102,7 @@ def test_a_service_without_an_address_is_refused():
         exposure.target_of(wanted, api=FakeApi({"clusterIP": "None", "ports": PORTS}))
 
 
-def test_a_port_that_another_program_has_is_refused_with_the_way_out():
+def test_a_port_that_another_program_uses_is_refused_with_the_fix():
     with exposure.listen(0) as taken, pytest.raises(LocalClusterError, match="--local-port"):
         exposure.listen(taken.getsockname()[1])
 
@@ -167,7 +167,7 @@ def test_the_first_failure_is_what_is_reported_with_the_end_of_the_log(tmp_path)
     supervisor.record_failure(tmp_path, "rtx-0", supervisor.Failure("containerd", "ended with signal 9", log=log))
     with pytest.raises(ComponentFailedError, match=r"rtx-0: kubelet ended with exit code 3(.|\n)*no keys"):
         supervisor.raise_failure(tmp_path, "rtx-0")
-    supervisor.forget_failure(tmp_path, "rtx-0")
+    supervisor.clear_failures(tmp_path, "rtx-0")
     supervisor.raise_failure(tmp_path, "rtx-0")
 
 

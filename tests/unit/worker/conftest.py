@@ -1,4 +1,4 @@
-"""Runs the launcher and fake engines as real processes, and makes sure that none survives its test."""
+"""Runs the launcher and fake engines as real processes, and ends all of them with the test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 def get(port: int, path: str, *, method: str = "GET") -> tuple[int, str]:
-    """Return status and body; status 0 when nobody answers."""
+    """Return status and body; status 0 without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request(method, path)
@@ -45,7 +45,7 @@ def get(port: int, path: str, *, method: str = "GET") -> tuple[int, str]:
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition; the bound is only there to end a broken run."""
+    """Wait for a condition; the time limit only ends a broken run."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, f"never happened: {what}"
@@ -62,7 +62,7 @@ def alive(pid: int) -> bool:
 
 @dataclass
 class Engine:
-    """A fake engine that the launcher is to start; `role` and `name` as in the group's JSON."""
+    """A fake engine for the launcher to start; `role` and `name` as in EPD_GROUP."""
 
     name: str
     role: str
@@ -137,7 +137,7 @@ class Launcher:
 
 @dataclass
 class Workbench:
-    """Makes launchers and hooks, all of which end with the test."""
+    """Starts launchers and hooks, and ends them all with the test."""
 
     folder: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)

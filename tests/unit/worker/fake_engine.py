@@ -1,4 +1,4 @@
-"""A stand-in for an engine, run as a real process: health and metrics pages that a test can change over HTTP.
+"""A fake engine, run as a real process: health and metrics pages that a test can change over HTTP.
 
 `GET /set?health=503&metrics=…` changes the answers; health=hang never answers. The marker file gets one line per start.
 """

@@ -1,4 +1,4 @@
-"""The control server against friends, garbage and strangers."""
+"""The control server: valid and invalid requests, from inside and outside of the pod, and too many of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from epd_worker import server as http_server
 from epd_worker.control import ControlServer
-from epd_worker.server import Limits, is_loopback
+from epd_worker.server import ServerLimits, is_loopback
 
 
 class Application:
@@ -20,7 +20,7 @@ class Application:
         self.release = asyncio.Event()
 
     def readiness(self, name):
-        return {"up": None, "down": "down is starting"}[name]
+        return {"up": None, "down": "down has not started yet"}[name]
 
     def liveness(self):
         return None
@@ -40,7 +40,7 @@ def _with_server(scenario, **limits):
 
     async def run():
         application = Application()
-        server = ControlServer(application, limits=Limits(**limits))
+        server = ControlServer(application, limits=ServerLimits(**limits))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -79,14 +79,14 @@ def _status(answer):
     [
         ("GET /ready/up HTTP/1.1", 200, "ready"),
         ("GET /ready/up?x=1 HTTP/1.0", 200, "ready"),
-        ("GET /ready/down HTTP/1.1", 503, "down is starting"),
+        ("GET /ready/down HTTP/1.1", 503, "down has not started yet"),
         ("GET /ready/nobody HTTP/1.1", 404, "no process has this name"),
         ("GET /ready/ HTTP/1.1", 404, "no process has this name"),
         ("GET /live HTTP/1.1", 200, "live"),
-        ("GET / HTTP/1.1", 404, "known are"),
-        ("GET /../etc/passwd HTTP/1.1", 404, "known are"),
+        ("GET / HTTP/1.1", 404, "not found; available"),
+        ("GET /../etc/passwd HTTP/1.1", 404, "not found; available"),
         ("POST /live HTTP/1.1", 405, "only GET"),
-        ("GET /drain HTTP/1.1", 405, "/drain takes POST"),
+        ("GET /drain HTTP/1.1", 405, "/drain accepts only POST"),
         ("BREW /ready/up HTTP/1.1", 405, "only GET"),
         ("GET http://evil/ HTTP/1.1", 400, "not HTTP"),
         ("GET /live HTTP/2", 400, "not HTTP"),
@@ -125,17 +125,17 @@ def test_an_endless_head_is_cut_off():
     assert answer == b"" or _status(answer) == 431
 
 
-def test_a_request_that_never_ends_is_given_up():
+def test_a_request_that_never_ends_is_refused_after_the_time_limit():
     assert _status(_request(b"GET /live HT", end=False, head_timeout=0.05)) == 408
 
 
-def test_only_the_head_is_sent_where_only_the_head_is_asked_for():
+def test_a_head_request_gets_headers_without_a_body():
     head, end, body = _request(b"HEAD /live HTTP/1.1\r\n\r\n").partition(b"\r\n\r\n")
     assert (_status(head), end, body) == (200, b"\r\n\r\n", b"")
     assert b"Content-Length: 5" in head
 
 
-def test_idle_connections_do_not_lock_probes_out():
+def test_idle_connections_do_not_block_probes():
     async def scenario(_application, port):
         idle = [asyncio.create_task(_send(port, b"GET", end=False)) for _ in range(20)]
         await asyncio.gather(*idle)
@@ -144,7 +144,7 @@ def test_idle_connections_do_not_lock_probes_out():
     assert _status(_with_server(scenario, connections=5, head_timeout=0.2)) == 200
 
 
-def test_a_probe_is_answered_while_strangers_hold_all_connections_open():
+def test_a_probe_is_answered_while_other_clients_hold_all_connections_open():
     async def scenario(application, port):
         hook = asyncio.create_task(_send(port, b"POST /drain HTTP/1.1\r\n\r\n"))
         await application.asked.wait()
@@ -174,7 +174,7 @@ def test_a_probe_is_answered_while_a_drain_waits():
     assert hook.endswith(b"up: drained\n")
 
 
-def test_a_stranger_cannot_drain_but_can_look(monkeypatch):
+def test_a_client_outside_the_pod_can_read_but_not_drain(monkeypatch):
     monkeypatch.setattr(http_server, "is_loopback", lambda _peer: False)
 
     async def scenario(application, port):
@@ -199,5 +199,5 @@ def test_a_stranger_cannot_drain_but_can_look(monkeypatch):
         ("", False),
     ],
 )
-def test_who_is_inside_the_pod(peer, expected):
+def test_only_loopback_addresses_are_inside_the_pod(peer, expected):
     assert is_loopback(peer) is expected

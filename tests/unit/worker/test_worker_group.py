@@ -36,10 +36,10 @@ def test_processes_start_in_list_order_each_after_the_one_before_is_healthy(
     launcher = workbench.launch(group={"processes": [member.process() for member in members]})
     for index, member in enumerate(members):
         eventually(lambda: len(_started(marker)) == index + 1, f"{member.name} starts")  # noqa: B023 - called at once
-        eventually(lambda: "answers 503" in get(launcher.port, f"/ready/{member.name}")[1], "asked")  # noqa: B023
+        eventually(lambda: "returned HTTP 503" in get(launcher.port, f"/ready/{member.name}")[1], "asked")  # noqa: B023
         assert _started(marker) == [other.port for other in members[: index + 1]]
         for later in members[index + 1 :]:
-            assert get(launcher.port, f"/ready/{later.name}") == (503, f"{later.name} is not started yet")
+            assert get(launcher.port, f"/ready/{later.name}") == (503, f"{later.name} has not started yet")
         member.set(health="200")
         launcher.wait_ready(member.name)
     assert launcher.status()["state"] == "running"
@@ -138,19 +138,19 @@ def test_the_pd_drains_while_the_encoders_stay_ready(workbench, engine, eventual
     # The processes run on until SIGTERM, and a later hook has nothing to wait for.
     assert launcher.pid("pd")
     assert workbench.hook(launcher).wait(30) == 0
-    assert launcher.output().count("drain begins") == 1
+    assert launcher.output().count("drain started") == 1
     assert launcher.terminate() == 0
 
 
-def test_a_drain_ends_at_its_deadline_and_says_what_is_left(workbench, engine):
+def test_a_drain_ends_at_its_time_limit_and_reports_the_remaining_requests(workbench, engine):
     fake = engine("main", "pd")
     launcher = workbench.run(fake, "--settle", "0", "--drain-timeout", "1")
     launcher.wait_ready()
     fake.set_in_flight(3)
     hook = workbench.hook(launcher)
     assert hook.wait(30) == 0
-    assert workbench.output_of(hook).startswith("main: deadline after ")
-    assert workbench.output_of(hook).strip().endswith("(3 still in flight)")
+    assert workbench.output_of(hook).startswith("main: time limit reached after ")
+    assert workbench.output_of(hook).strip().endswith("(3 requests still in flight)")
 
 
 def test_metrics_that_cannot_be_read_are_not_zero(workbench, engine):
@@ -160,7 +160,7 @@ def test_metrics_that_cannot_be_read_are_not_zero(workbench, engine):
     fake.set(metrics="something else 1")
     hook = workbench.hook(launcher)
     assert hook.wait(30) == 0
-    assert "does not tell the requests in flight of the role pd" in workbench.output_of(hook)
+    assert "has no metric of the requests in flight of role pd" in workbench.output_of(hook)
 
 
 def test_a_process_that_dies_while_draining_ends_the_hook_and_the_launcher(workbench, engine, eventually):
@@ -173,7 +173,7 @@ def test_a_process_that_dies_while_draining_ends_the_hook_and_the_launcher(workb
     os.kill(launcher.pid(), signal.SIGKILL)
     assert launcher.wait() == 137
     assert hook.wait(30) == 0
-    assert workbench.output_of(hook).startswith("main: gone after ")
+    assert workbench.output_of(hook).startswith("main: process ended after ")
 
 
 def test_sigterm_during_a_drain_stops_and_answers_the_hook(workbench, engine, eventually):
@@ -185,7 +185,7 @@ def test_sigterm_during_a_drain_stops_and_answers_the_hook(workbench, engine, ev
     eventually(lambda: launcher.status()["processes"][0]["inFlight"] == 1, "draining")
     assert launcher.terminate() == 0
     assert hook.wait(30) == 0
-    assert workbench.output_of(hook).startswith("main: gone after ")
+    assert workbench.output_of(hook).startswith("main: process ended after ")
 
 
 def test_a_hook_without_a_launcher_does_not_fail(workbench, engine):
@@ -226,18 +226,18 @@ def test_cuda_mps_runs_as_long_as_the_group(workbench, engine, fake_mps, alive, 
     assert not alive(daemon)
 
 
-def test_cuda_mps_without_its_program_says_what_to_change(workbench, engine, tmp_path):
+def test_cuda_mps_without_its_program_fails_with_the_fix(workbench, engine, tmp_path):
     launcher = workbench.launch(
         *("--mps-directory", str(tmp_path / "mps")),
         group={"processes": [engine("pd", "pd").process()], "cudaMps": True},
         environment={"PATH": "/nowhere"},
     )
     assert launcher.wait() == 127
-    assert "CUDA MPS was asked for (cudaMps), but nvidia-cuda-mps-control: command not found" in launcher.message()
-    assert "turn GPU sharing by MPS off" in launcher.message()
+    assert "CUDA MPS is enabled (cudaMps), but nvidia-cuda-mps-control: command not found" in launcher.message()
+    assert "set group.gpuSharing.strategy to TimeSlicing" in launcher.message()
 
 
-def test_cuda_mps_that_refuses_is_quoted(workbench, engine, fake_mps, tmp_path):
+def test_the_output_of_a_failed_cuda_mps_is_quoted(workbench, engine, fake_mps, tmp_path):
     launcher = workbench.launch(
         *("--mps-directory", str(tmp_path / "mps")),
         group={"processes": [engine("pd", "pd").process()], "cudaMps": True},

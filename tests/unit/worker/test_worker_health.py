@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
-from epd_worker.fetch import FetchError, FetchTimeoutError, Page, fetch
-from epd_worker.health import Health, after_answer, after_error, after_slow, observe
+from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError, fetch
+from epd_worker.health import ProcessHealth, after_answer, after_error, after_slow, observe
 
-HEALTHY = after_answer(Health(), status=200)
+HEALTHY = after_answer(ProcessHealth(), status=200)
 
 
 def test_only_a_good_answer_makes_healthy():
-    assert not Health().healthy
+    assert not ProcessHealth().healthy
     assert HEALTHY.healthy
-    assert not after_answer(Health(), status=503).healthy
+    assert not after_answer(ProcessHealth(), status=503).healthy
     assert not after_answer(HEALTHY, status=302).healthy
 
 
@@ -28,16 +28,16 @@ def test_two_slow_answers_are_tolerated_once_healthy_and_the_third_is_not():
     assert not after_slow(thrice, reason="slow").healthy
 
 
-def test_a_good_answer_starts_the_tolerance_anew():
+def test_a_good_answer_resets_the_tolerance():
     state = after_answer(after_slow(after_slow(HEALTHY, reason="slow"), reason="slow"), status=200)
     assert after_slow(state, reason="slow").healthy
 
 
 def test_a_slow_answer_while_starting_is_not_healthy():
-    assert not after_slow(Health(), reason="slow").healthy
+    assert not after_slow(ProcessHealth(), reason="slow").healthy
 
 
-def test_an_error_is_believed_at_once_but_not_forgotten_that_it_was_ready():
+def test_an_error_makes_unhealthy_at_once_and_does_not_change_that_it_was_healthy_before():
     state = after_error(HEALTHY, reason="refused")
     assert (state.healthy, state.ever, state.reason) == (False, True, "refused")
 
@@ -45,13 +45,13 @@ def test_an_error_is_believed_at_once_but_not_forgotten_that_it_was_ready():
 @pytest.mark.parametrize(
     ("answer", "healthy", "slow"),
     [
-        (Page(200, b""), True, 0),
-        (Page(503, b""), False, 0),
-        (FetchTimeoutError("slow"), True, 1),
-        (FetchError("refused"), False, 0),
+        (FetchedPage(200, b""), True, 0),
+        (FetchedPage(503, b""), False, 0),
+        (PageTimeoutError("slow"), True, 1),
+        (PageError("refused"), False, 0),
     ],
 )
-def test_what_the_page_does_becomes_a_state(answer, healthy, slow):
+def test_each_kind_of_answer_gives_a_health(answer, healthy, slow):
     async def fetch_page(_url):
         if isinstance(answer, Exception):
             raise answer
@@ -61,7 +61,7 @@ def test_what_the_page_does_becomes_a_state(answer, healthy, slow):
     assert (state.healthy, state.slow_in_a_row) == (healthy, slow)
 
 
-async def _fetch_from(answer, *, timeout=20.0):  # noqa: ASYNC109 - handed on
+async def _fetch_from(answer, *, timeout=20.0):  # noqa: ASYNC109 - passed on
     async def serve(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         if answer is None:
@@ -81,9 +81,9 @@ async def _fetch_from(answer, *, timeout=20.0):  # noqa: ASYNC109 - handed on
 @pytest.mark.parametrize(
     ("answer", "page"),
     [
-        (b"HTTP/1.1 200 OK\r\n\r\nhello", Page(200, b"hello")),
-        (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno", Page(503, b"no")),
-        (b"HTTP/1.0 204 No Content\r\nContent-Length: 0\r\n\r\n", Page(204, b"")),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", FetchedPage(200, b"hello")),
+        (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno", FetchedPage(503, b"no")),
+        (b"HTTP/1.0 204 No Content\r\nContent-Length: 0\r\n\r\n", FetchedPage(204, b"")),
     ],
 )
 def test_pages_are_read(answer, page):
@@ -93,25 +93,25 @@ def test_pages_are_read(answer, page):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (b"", "the connection ended before an HTTP answer"),
+        (b"", "the connection was closed before an HTTP answer"),
         (b"SSH-2.0-x\r\n\r\n", "the answer is not HTTP"),
         (b"HTTP/1.1 abc\r\n\r\n", "the answer is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "the page ended early"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "the page is incomplete"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", "larger than 1000 bytes"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100_000, "larger than 1000 bytes"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "transfer encoding"),
-        (b"x" * 100_000, "the answer's head is too long"),
+        (b"x" * 100_000, "the header of the answer is too long"),
     ],
 )
-def test_nonsense_is_an_error_with_a_reason(answer, reason):
-    with pytest.raises(FetchError, match=reason):
+def test_an_invalid_answer_is_an_error_with_a_reason(answer, reason):
+    with pytest.raises(PageError, match=reason):
         asyncio.run(_fetch_from(answer))
 
 
 def test_silence_is_slow_and_a_closed_port_is_an_error(engine):
-    with pytest.raises(FetchTimeoutError, match="no answer from"):
+    with pytest.raises(PageTimeoutError, match="no answer from"):
         asyncio.run(_fetch_from(None, timeout=0.05))
-    with pytest.raises(FetchError, match="Connect"):
+    with pytest.raises(PageError, match="Connect"):
         asyncio.run(fetch(engine().health_url, timeout=20, limit=10))
 
 
@@ -120,21 +120,21 @@ MODELS = "http://127.0.0.1:8000/v1/models"
 
 def listing(body):
     async def fetch_page(url):
-        return Page(status=200, body=body if url == MODELS else b"")
+        return FetchedPage(status=200, body=body if url == MODELS else b"")
 
     return fetch_page
 
 
 @pytest.mark.parametrize("body", [b'{"data": []}', b"", b"[]", b"nonsense", b'{"data": null}', b"[" * 60_000])
 def test_a_frontend_is_not_ready_before_it_lists_a_model(body):
-    health = asyncio.run(observe(Health(), url="http://h", models_url=MODELS, fetch_page=listing(body)))
+    health = asyncio.run(observe(ProcessHealth(), url="http://h", models_url=MODELS, fetch_page=listing(body)))
     assert not health.healthy
     assert not health.ever
-    assert health.reason == "it lists no model yet"
+    assert health.reason == "its list of models is still empty"
 
 
 def test_a_frontend_that_lists_a_model_is_ready_and_stays_so_when_the_model_is_lost():
     there, gone = listing(b'{"data": [{"id": "m"}]}'), listing(b'{"data": []}')
-    health = asyncio.run(observe(Health(), url="http://h", models_url=MODELS, fetch_page=there))
+    health = asyncio.run(observe(ProcessHealth(), url="http://h", models_url=MODELS, fetch_page=there))
     assert health.healthy
     assert asyncio.run(observe(health, url="http://h", models_url=MODELS, fetch_page=gone)).healthy

@@ -1,4 +1,4 @@
-"""An operator of an earlier version gives the launcher its commands: worker images are upgraded first."""
+"""The launcher accepts the commands of an earlier operator, because worker images are upgraded first."""
 
 from __future__ import annotations
 

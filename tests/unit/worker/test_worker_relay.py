@@ -1,4 +1,4 @@
-"""What others can read of a process, and what hostile ones cannot do to it."""
+"""Other pods can read the metrics of a process, and cannot send it commands or block it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = b"vllm:num_requests_running 1\n"
 
 
 class Process:
-    """A process with a metrics page that takes commands as well; everything that it is asked for is kept."""
+    """A process with a metrics page that records all requests."""
 
     def __init__(self, answer=b"HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n" + PAGE):
         self.answer = answer
@@ -136,7 +136,7 @@ def test_nothing_else_reaches_the_process(line, status):
     assert asked == []
 
 
-def test_of_a_request_nothing_reaches_the_process():
+def test_no_part_of_a_request_reaches_the_process():
     async def scenario(process, port):
         request = b"GET /metrics?x=/engine HTTP/1.1\r\nHost: evil\r\nX-Method: POST\r\nContent-Length: 60\r\n\r\n"
         await _send(port, request + b"POST /engine/control/sleep HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
@@ -149,18 +149,18 @@ def test_of_a_request_nothing_reaches_the_process():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"HTTP/1.0 500 Oops\r\n\r\nsecret", "answers 500"),
-        (b"HTTP/1.0 204 No Content\r\n\r\n", "answers 204"),
-        (b"HTTP/1.0 302 Found\r\nLocation: http://169.254.169.254/\r\n\r\n", "answers 302"),
-        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "is empty"),
-        (b"HTTP/1.0 200 OK\r\nContent-Length: 999\r\n\r\nearly end", "ended early"),
+        (b"HTTP/1.0 500 Oops\r\n\r\nsecret", "returned HTTP 500"),
+        (b"HTTP/1.0 204 No Content\r\n\r\n", "returned HTTP 204"),
+        (b"HTTP/1.0 302 Found\r\nLocation: http://169.254.169.254/\r\n\r\n", "returned HTTP 302"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "returned an empty page"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 999\r\n\r\nearly end", "page is incomplete"),
         (f"HTTP/1.0 200 OK\r\nContent-Length: {MAX_PAGE + 1}\r\n\r\n".encode(), "larger than"),
         (b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * (MAX_PAGE + 1), "larger than"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "not HTTP"),
         (b"", "before an HTTP answer"),
     ],
 )
-def test_a_page_that_is_none_is_503_with_the_reason(answer, said):
+def test_an_invalid_page_gives_503_with_the_reason(answer, said):
     got = _with_relay(lambda _process, port: _send(port, GET), process=lambda: Process(answer))
     assert _status(got) == 503
     assert said.encode() in _body(got)
@@ -168,7 +168,7 @@ def test_a_page_that_is_none_is_503_with_the_reason(answer, said):
     assert b"secret" not in got
 
 
-def test_a_process_that_is_not_there_yet_is_503_and_then_its_page_comes():
+def test_a_process_that_has_not_started_gives_503_and_then_its_page():
     async def scenario():
         engine_port, port = _free_port(), _free_port()
         relay = MetricsRelay(f"http://127.0.0.1:{engine_port}/metrics", clock=time.monotonic)
@@ -186,20 +186,20 @@ def test_a_process_that_is_not_there_yet_is_503_and_then_its_page_comes():
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain\x0bx", "", "application/javascript"])
-def test_what_is_no_page_of_metrics_does_not_become_one_of_the_web(kind):
+def test_a_page_of_another_content_type_is_served_as_plain_text(kind):
     answer = f"HTTP/1.0 200 OK\r\nSet-Cookie: a=b\r\nContent-Type: {kind}\r\n\r\n<script>".encode()
     got = _with_relay(lambda _process, port: _send(port, GET), process=lambda: Process(answer))
     assert b"Content-Type: text/plain; charset=utf-8\r\n" in got
     assert b"Set-Cookie" not in got
 
 
-def test_many_who_ask_at_once_share_readings():
+def test_clients_that_ask_at_the_same_time_share_readings():
     async def scenario(process, port):
         process.release.clear()
         first = asyncio.create_task(_send(port, GET))
         await process.began.wait()
         others = [asyncio.create_task(_send(port, GET)) for _ in range(20)]
-        # Longer than the distance of two readings, so that only the first one holds the second.
+        # Longer than the interval of two readings, so that only the first one delays the second.
         await asyncio.sleep(2 * READ_INTERVAL)
         process.release.set()
         answers = await asyncio.gather(first, *others)
@@ -207,11 +207,11 @@ def test_many_who_ask_at_once_share_readings():
 
     answers, readings, at_a_time = _with_relay(scenario)
     assert {_status(answer) for answer in answers} == {200}
-    # The others came when the first reading had begun: a page of their own is due to them, but one for all.
+    # The others asked after the first reading had begun: they get a newer page, one for all of them.
     assert (readings, at_a_time) == (2, 1)
 
 
-def test_readings_keep_their_distance_however_often_somebody_asks():
+def test_readings_keep_their_interval_for_any_number_of_requests():
     async def scenario():
         process = Process()
         engine = await asyncio.start_server(process.serve, "127.0.0.1", 0)
@@ -228,7 +228,7 @@ def test_readings_keep_their_distance_however_often_somebody_asks():
     assert seconds > 0.39
 
 
-def test_a_process_that_hangs_holds_nobody_for_ever():
+def test_a_process_that_hangs_gives_503_after_the_time_limit():
     async def scenario():
         process = Process()
         process.release.clear()
@@ -244,7 +244,7 @@ def test_a_process_that_hangs_holds_nobody_for_ever():
     assert b"no answer" in answer.body
 
 
-def test_who_leaves_does_not_take_the_page_from_the_others():
+def test_a_client_that_disconnects_does_not_cancel_the_reading_of_others():
     async def scenario(process, port):
         process.release.clear()
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -262,7 +262,7 @@ def _huge():
     return Process(b"HTTP/1.0 200 OK\r\n\r\n" + b"x 1\n" * (MAX_PAGE // 4))
 
 
-def test_clients_that_never_read_lock_out_no_other_address():
+def test_clients_that_never_read_do_not_block_other_addresses():
     async def scenario(_process, port):
         greedy = []
         for _ in range(12):
@@ -281,7 +281,7 @@ def test_clients_that_never_read_lock_out_no_other_address():
     assert {len(_body(answer)) for answer in answers} == {MAX_PAGE}
 
 
-def test_a_client_that_never_reads_is_given_up():
+def test_a_client_that_never_reads_is_disconnected():
     async def scenario(_process, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.transport.pause_reading()
@@ -298,7 +298,7 @@ def test_a_client_that_never_reads_is_given_up():
     assert len(_with_relay(scenario, process=_huge, write_timeout=0.2)) < MAX_PAGE
 
 
-def test_silent_clients_are_given_up():
+def test_clients_that_send_no_request_are_refused_after_the_time_limit():
     async def scenario(_process, port):
         return await asyncio.gather(*(_send(port, b"GET /metr") for _ in range(3)))
 

@@ -15,16 +15,16 @@ import pytest
 import epd_worker
 
 
-def test_a_process_is_ready_when_its_health_page_says_so(workbench, engine, eventually, get):
+def test_a_process_is_ready_while_its_health_page_answers_200(workbench, engine, eventually, get):
     fake = engine("main", "worker", "--health", "503")
     launcher = workbench.run(fake)
-    eventually(lambda: "answers 503" in get(launcher.port, "/ready/main")[1], "the reason is shown")
+    eventually(lambda: "returned HTTP 503" in get(launcher.port, "/ready/main")[1], "the reason is shown")
     assert get(launcher.port, "/live")[0] == 200
     fake.set(health="200")
     launcher.wait_ready()
     fake.set(health="500")
     eventually(lambda: not launcher.ready(), "unready again")
-    assert "its health page answers 500" in get(launcher.port, "/ready/main")[1]
+    assert "its health page returned HTTP 500" in get(launcher.port, "/ready/main")[1]
     fake.set(health="200")
     launcher.wait_ready()
 
@@ -32,12 +32,14 @@ def test_a_process_is_ready_when_its_health_page_says_so(workbench, engine, even
 def test_a_frontend_is_ready_when_it_lists_a_model(workbench, engine, eventually, get):
     fake = engine("main", "frontend")
     launcher = workbench.run(fake, "--models-url", fake.health_url.replace("/health", "/v1/models"))
-    eventually(lambda: "lists no model yet" in get(launcher.port, "/ready/main")[1], "the reason is shown")
+    eventually(
+        lambda: "its list of models is still empty" in get(launcher.port, "/ready/main")[1], "the reason is shown"
+    )
     fake.set(models='{"data": [{"id": "tiny"}]}')
     launcher.wait_ready()
 
 
-def test_others_read_the_processs_metrics_from_before_its_start_until_its_end(
+def test_other_pods_read_the_metrics_of_a_process_until_the_launcher_ends(
     workbench, engine, eventually, get, free_port
 ):
     fake, port = engine("main", "worker", "--health", "503"), free_port()
@@ -70,7 +72,7 @@ def test_without_a_metrics_port_nothing_is_opened(workbench, engine, get):
     assert get(launcher.port, "/metrics")[0] == 404
 
 
-def test_a_metrics_port_that_is_taken_ends_the_launcher_with_the_reason(workbench, engine):
+def test_a_metrics_port_in_use_ends_the_launcher_with_the_reason(workbench, engine):
     fake = engine()
     with socket.socket() as other:
         other.bind(("0.0.0.0", 0))
@@ -78,7 +80,7 @@ def test_a_metrics_port_that_is_taken_ends_the_launcher_with_the_reason(workbenc
         port = other.getsockname()[1]
         launcher = workbench.run(fake, "--metrics-port", str(port))
         assert launcher.wait() == 1
-    assert launcher.message() == f"metrics port of main {port}: Address already in use"
+    assert launcher.message() == f"cannot listen on metrics port of main {port}: Address already in use"
 
 
 def test_sigterm_stops_the_process_and_the_launcher_ends_with_0(workbench, engine, alive):
@@ -111,7 +113,7 @@ sys.exit(main())
 
 
 def test_a_sigterm_before_the_launcher_is_loaded_is_not_lost(engine, tmp_path):
-    # Process 1 of a container does not die of a signal that it has no handler for.
+    # The kernel drops signals to process 1 of a container that have no handler.
     fake = engine()
     options = ["--name", fake.name, "--role", fake.role, "--health-url", fake.health_url]
     options += ["--metrics-url", fake.metrics_url, "--control-port", str(engine("spare").port)]
@@ -120,7 +122,7 @@ def test_a_sigterm_before_the_launcher_is_loaded_is_not_lost(engine, tmp_path):
     environment = {**os.environ, "PYTHONPATH": sources}
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30, env=environment)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "SIGTERM: stopping" in ended.stdout
+    assert "received SIGTERM: stopping" in ended.stdout
 
 
 def test_a_process_that_ignores_sigterm_is_killed_after_the_stop_timeout(workbench, engine, alive):
@@ -129,7 +131,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_stop_timeout(workben
     pid = launcher.pid()
     assert launcher.terminate() == 137
     assert not alive(pid)
-    assert launcher.message() == "main: killed, as still running 0.3 s after SIGTERM"
+    assert launcher.message() == "main: killed, still running 0.3 s after SIGTERM"
 
 
 @pytest.mark.parametrize("session", [(), ("--helper-leaves-session",)], ids=["same group", "own session"])
@@ -160,7 +162,7 @@ def _run_command(workbench, *command, environment=None):
     return workbench.launch("--role", "pd", *urls, command=list(command), environment=environment)
 
 
-def test_a_failed_process_gives_its_exit_code_and_its_last_words(workbench):
+def test_a_failed_process_gives_its_exit_code_and_its_last_output(workbench):
     script = "import sys; print('loading', flush=True); sys.exit('\\x1b[31mno such model: café\\x1b[0m\\n\\n')"
     launcher = _run_command(workbench, sys.executable, "-c", script)
     assert launcher.wait() == 1
@@ -197,13 +199,13 @@ def test_a_program_that_cannot_be_executed_is_named(workbench, tmp_path):
     assert launcher.message() == f"{broken}: Exec format error"
 
 
-def test_a_taken_control_port_is_named(workbench, engine):
+def test_a_control_port_in_use_is_named(workbench, engine):
     first = workbench.run(engine())
     first.wait_ready()
     # The last of two equal flags counts.
     second = workbench.run(engine(), "--control-port", str(first.port))
     assert second.wait() == 1
-    assert second.message() == f"control port {first.port}: Address already in use"
+    assert second.message() == f"cannot listen on control port {first.port}: Address already in use"
 
 
 def test_the_child_gets_default_signals_and_an_empty_stdin(workbench):
@@ -230,8 +232,8 @@ def _may_make_pid_namespaces() -> bool:
 
 
 @pytest.mark.skipif(not _may_make_pid_namespaces(), reason="needs the right to make a PID namespace")
-def test_as_process_1_the_launcher_reaps_orphans_and_obeys_sigterm(workbench, engine, eventually, tmp_path):
-    # Double fork: the helper's parent leaves at once and process 1 inherits it; then it dies.
+def test_as_process_1_the_launcher_reaps_orphans_and_stops_on_sigterm(workbench, engine, eventually, tmp_path):
+    # Double fork: the parent of the helper exits at once, process 1 inherits the helper, and then the helper ends.
     orphan = tmp_path / "orphan"
     script = f"(sh -c 'echo $$ > {orphan}; sleep 0.2' &); exec \"$@\""
     fake = engine()
@@ -250,7 +252,7 @@ def test_as_process_1_the_launcher_reaps_orphans_and_obeys_sigterm(workbench, en
     assert launcher.wait() == 0
 
 
-def test_a_stub_ends_with_0_on_sigterm_and_says_where_its_process_runs(workbench, eventually):
+def test_a_stub_ends_with_0_on_sigterm_and_logs_where_its_process_runs(workbench, eventually):
     stub = workbench.start(["stub", "--name", "encoder-0"])
     eventually(lambda: "encoder-0 runs under the launcher" in workbench.output_of(stub), "the stub runs")
     stub.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The line that `kubectl describe pod` shows."""
+"""The termination message, which `kubectl describe pod` shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from epd_worker.output import Console, Line, Pump
 from epd_worker.reaper import Exit
-from epd_worker.termination import MAX_BYTES, describe_end, last_words, sanitise, write_message
+from epd_worker.termination import MAX_BYTES, describe_end, quote_output, sanitise, write_message
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ from epd_worker.termination import MAX_BYTES, describe_end, last_words, sanitise
         (
             Exit(signal=9),
             "x",
-            "process pd ended with signal 9 (SIGKILL) after 42 s (often: out of memory); last output: x",
+            "process pd ended with signal 9 (SIGKILL) after 42 s (often out of memory); last output: x",
         ),
         (Exit(signal=40), "x", "process pd ended with signal 40 after 42 s; last output: x"),
     ],
 )
-def test_the_end_is_told_in_one_line(how, last_line, expected):
+def test_the_end_is_described_in_one_line(how, last_line, expected):
     assert describe_end(name="pd", how=how, uptime=41.7, tail=[Line(text=last_line)]) == expected
 
 
@@ -49,20 +49,20 @@ def test_the_end_is_told_in_one_line(how, last_line, expected):
         (["no errors, Errors or terrors", "bye"], "last output: bye"),
     ],
 )
-def test_the_last_error_is_quoted_before_what_the_shutdown_said(tail, expected):
-    assert last_words([Line(text=text) for text in tail]).startswith(expected)
+def test_the_last_error_is_quoted_before_the_last_output(tail, expected):
+    assert quote_output([Line(text=text) for text in tail]).startswith(expected)
 
 
 @pytest.mark.parametrize(
     ("tail", "expected"),
     [
-        ([("ERROR 503", 960), ("served", 9)], "last error (960 s before the end): ERROR 503; last output: served"),
-        ([("served", 960.4)], "last output (960 s before the end): served"),
+        ([("ERROR 503", 960), ("served", 9)], "last error (960 s before exit): ERROR 503; last output: served"),
+        ([("served", 960.4)], "last output (960 s before exit): served"),
         ([("ERROR 503", 960), ("ERROR 503", 1)], "last output: ERROR 503"),
     ],
 )
-def test_the_age_is_told_of_what_was_said_long_before_the_end(tail, expected):
-    assert last_words([Line(text=text, age=age) for text, age in tail]) == expected
+def test_old_output_is_quoted_with_its_age(tail, expected):
+    assert quote_output([Line(text=text, age=age) for text, age in tail]) == expected
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_line_is_as_old_as_the_time_since_it_was_read(console, eventually):
     pump.start()
     for number, text in enumerate((b"ERROR 503\n", b"served\n"), start=1):
         os.write(sink, text)
-        eventually(lambda: len(pump.tail(at=0)) >= number, "the line is read")  # noqa: B023 - asked at once
+        eventually(lambda: len(pump.tail(at=0)) >= number, "the line is read")  # noqa: B023 - called at once
     os.close(sink)
     pump.finish(timeout=30)
     assert pump.tail(at=1060.0) == [Line(text="ERROR 503", age=960.0), Line(text="served", age=60.0)]
@@ -98,7 +98,7 @@ def test_a_line_is_as_old_as_the_time_since_it_was_read(console, eventually):
         ("caf\u00e9 \ud800!", "café !"),
     ],
 )
-def test_colours_and_control_characters_go(text, expected):
+def test_colours_and_control_characters_are_removed(text, expected):
     assert sanitise(text, limit=100) == expected
 
 
@@ -110,7 +110,7 @@ def test_any_text_becomes_one_printable_bounded_line(text, limit):
 
 
 @given(st.text(min_size=500, max_size=3000), st.integers(0, 64))
-def test_the_message_fits_whatever_was_said(last_line, signal):
+def test_the_message_has_a_maximum_length_for_any_output(last_line, signal):
     tail = [Line(text=f"ValueError {last_line}", age=1e9), Line(text=last_line, age=1e9)]
     message = describe_end(name="e" * 63, how=Exit(signal=signal), uptime=1e9, tail=tail)
     assert len(message.encode()) <= MAX_BYTES

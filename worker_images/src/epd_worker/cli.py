@@ -64,28 +64,32 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("run", parents=launch, help="run one process: run … -- COMMAND ARGS…")
     one.add_argument("--name", required=True, help="a DNS label; the probe is /ready/NAME")
     one.add_argument("--role", required=True, help=", ".join(Role))
-    one.add_argument("--health-url", required=True, metavar="URL", help="2xx when the process serves")
-    one.add_argument("--metrics-url", required=True, metavar="URL", help="Prometheus page with the requests in flight")
+    one.add_argument("--health-url", required=True, metavar="URL", help="answers 2xx when the process is healthy")
+    one.add_argument("--metrics-url", required=True, metavar="URL", help="metrics page with the requests in flight")
     one.add_argument(
-        "--metrics-port", type=_port, metavar="PORT", help="where others may read the page at --metrics-url"
+        "--metrics-port", type=_port, metavar="PORT", help="port where other pods can read the page at --metrics-url"
     )
-    one.add_argument("--models-url", metavar="URL", help="not ready at first before this OpenAI list names a model")
+    one.add_argument(
+        "--models-url",
+        metavar="URL",
+        help="OpenAI list of models that must contain a model before the process is ready for the first time",
+    )
     group = commands.add_parser("run-group", parents=launch, help="run the processes in $EPD_GROUP")
     group.add_argument("--mps-directory", default=defaults.mps_directory, metavar="PATH", help="default: %(default)s")
-    drain = commands.add_parser("drain", parents=[port], help="preStop hook: drain the pod's launcher and wait")
+    drain = commands.add_parser("drain", parents=[port], help="preStop hook: request the drain and wait for its end")
     drain.add_argument(
-        "--timeout", type=_seconds, default=hook.PATIENCE_SECONDS, metavar="SECONDS", help="give up after so long"
+        "--timeout", type=_seconds, default=hook.PATIENCE_SECONDS, metavar="SECONDS", help="time limit for the answer"
     )
-    commands.add_parser("stub", help="keep a container alive whose process runs under the pod's launcher")
+    commands.add_parser("stub", help="keep a container running that only provides its name for Dynamo discovery")
     return parser
 
 
 def _launch_options(defaults: LaunchSpec) -> _Parser:
     options = _Parser(add_help=False)
     for flag, default, meaning in (
-        ("--drain-timeout", defaults.drain_timeout, "the longest that a whole drain may take"),
-        ("--settle", defaults.settle, "how long until everybody has noticed that a process is unready"),
-        ("--stop-timeout", defaults.stop_timeout, "from SIGTERM to SIGKILL"),
+        ("--drain-timeout", defaults.drain_timeout, "time limit of the whole drain, all stages together"),
+        ("--settle", defaults.settle, "time until the kubelet and Dynamo have detected that a process is unready"),
+        ("--stop-timeout", defaults.stop_timeout, "time from SIGTERM to SIGKILL of all remaining processes"),
     ):
         options.add_argument(
             flag, type=_seconds, default=default, metavar="SECONDS", help=f"{meaning}; default: %(default)g"
@@ -96,7 +100,15 @@ def _launch_options(defaults: LaunchSpec) -> _Parser:
     return options
 
 
-def _launch_spec(options: argparse.Namespace, command: Sequence[str], environment: Mapping[str, str]) -> LaunchSpec:
+def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Return the options, and the command after `--`; raise SpecError for invalid options."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    return _parser().parse_args(words[:end]), words[end + 1 :]
+
+
+def launch_spec(options: argparse.Namespace, command: Sequence[str], environment: Mapping[str, str]) -> LaunchSpec:
+    """Return what `run` or `run-group` starts; raise SpecError for an invalid command or EPD_GROUP."""
     if options.subcommand == "run":
         process = ProcessSpec(
             name=check_name("--name", options.name),
@@ -110,7 +122,7 @@ def _launch_spec(options: argparse.Namespace, command: Sequence[str], environmen
         spec = LaunchSpec(processes=(process,))
     else:
         if "EPD_GROUP" not in environment:
-            raise SpecError("EPD_GROUP: is not set; it holds the group's processes as JSON")
+            raise SpecError("EPD_GROUP: is not set; it must contain the processes of the group as JSON")
         group = parse_group(environment["EPD_GROUP"])
         spec = LaunchSpec(
             processes=group.processes, group=True, cuda_mps=group.cuda_mps, mps_directory=options.mps_directory
@@ -130,16 +142,14 @@ async def _launch(spec: LaunchSpec, *, environment: Mapping[str, str], console: 
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line; 2 when it, or EPD_GROUP, is wrong."""
-    words = list(arguments)
-    split = words.index("--") if "--" in words else len(words)
+    """Run the command line and return the exit code: 2 for invalid arguments or an invalid EPD_GROUP."""
     termination_log = LaunchSpec(processes=()).termination_log
     try:
-        options = _parser().parse_args(words[:split])
+        options, command = parse(arguments)
         if options.subcommand == "drain":
             return hook.drain(port=options.control_port, timeout=options.timeout)
         termination_log = options.termination_log
-        spec = _launch_spec(options, words[split + 1 :], os.environ)
+        spec = launch_spec(options, command, os.environ)
     except SpecError as error:
         sys.stderr.write(f"epd_worker: {error}\n")
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """The launcher's control port: probes, status, and the drain command.
 
-Anybody who reaches the pod may ask; only a connection from this pod itself may change anything.
+Every client that can reach the pod can read the state; only a connection from inside the pod can start the drain.
 """
 
 from __future__ import annotations
@@ -10,56 +10,56 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Protocol
 
-from epd_worker.server import Answer, HttpServer, Limits, RefusedError, Request
+from epd_worker.server import HttpAnswer, HttpError, HttpRequest, HttpServer, ServerLimits
 
 
 class Application(Protocol):
-    """What the server asks the launcher."""
+    """The launcher, as the control server uses it."""
 
     def readiness(self, name: str) -> str | None:
         """Return None when the process is ready, else the reason in one line; KeyError for an unknown name."""
 
     def liveness(self) -> str | None:
-        """Return None while the launcher is well, else the reason in one line."""
+        """Return None while the launcher works, else the reason in one line."""
 
     def status(self) -> Mapping[str, object]:
-        """Return a JSON object for people and the operator."""
+        """Return the state as a JSON object."""
 
     async def drain(self) -> str:
-        """Drain once, however often called; return the summary when it is over."""
+        """Drain once, for any number of calls; return the summary when the drain has ended."""
 
 
 class ControlServer(HttpServer):
-    """Serves an application."""
+    """Serves the control port of a launcher."""
 
-    def __init__(self, application: Application, *, limits: Limits | None = None) -> None:
-        super().__init__(self._route, limits=limits or Limits())
+    def __init__(self, application: Application, *, limits: ServerLimits | None = None) -> None:
+        super().__init__(self._route, limits=limits or ServerLimits())
         self._application = application
 
-    async def _route(self, request: Request) -> Answer:
+    async def _route(self, request: HttpRequest) -> HttpAnswer:
         path = request.path
         if path == "/drain":
             if request.method != "POST":
-                raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "/drain takes POST")
+                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "/drain accepts only POST")
             if not request.local:
-                raise RefusedError(HTTPStatus.FORBIDDEN, "a drain can be asked for from inside the pod only")
-            return Answer.of_text(HTTPStatus.OK, await self._application.drain())
+                raise HttpError(HTTPStatus.FORBIDDEN, "a drain can be requested only from inside the pod")
+            return HttpAnswer.of_text(HTTPStatus.OK, await self._application.drain())
         if request.method not in {"GET", "HEAD"}:
-            raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is known here")
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are allowed")
         if path == "/live":
-            return _probe(self._application.liveness(), well="live")
+            return _probe(self._application.liveness(), success="live")
         if path == "/status":
             status = json.dumps(self._application.status(), indent=2)
-            return Answer(HTTPStatus.OK, f"{status}\n".encode(), "application/json")
+            return HttpAnswer(HTTPStatus.OK, f"{status}\n".encode(), "application/json")
         if path.startswith("/ready/"):
             try:
-                return _probe(self._application.readiness(path.removeprefix("/ready/")), well="ready")
+                return _probe(self._application.readiness(path.removeprefix("/ready/")), success="ready")
             except KeyError:
-                raise RefusedError(HTTPStatus.NOT_FOUND, "no process has this name; see /status") from None
-        raise RefusedError(HTTPStatus.NOT_FOUND, "known are /ready/<name>, /live, /status and POST /drain")
+                raise HttpError(HTTPStatus.NOT_FOUND, "no process has this name; see /status") from None
+        raise HttpError(HTTPStatus.NOT_FOUND, "not found; available: /ready/<name>, /live, /status and POST /drain")
 
 
-def _probe(reason: str | None, *, well: str) -> Answer:
+def _probe(reason: str | None, *, success: str) -> HttpAnswer:
     if reason is None:
-        return Answer.of_text(HTTPStatus.OK, well)
-    return Answer.of_text(HTTPStatus.SERVICE_UNAVAILABLE, reason)
+        return HttpAnswer.of_text(HTTPStatus.OK, success)
+    return HttpAnswer.of_text(HTTPStatus.SERVICE_UNAVAILABLE, reason)

@@ -1,7 +1,8 @@
-"""Waits until processes that take no new work have finished the old: a pure decision and the loop around it.
+"""Makes processes unready and waits until they have finished their requests: a pure decision and the loop around it.
 
 A process is drained when it has been unready for `settle` seconds (the kubelet and Dynamo's routers need that long to
-notice) and two readings in a row, both taken after that, found nothing in flight. What cannot be read is not zero.
+detect it) and two readings in a row, both taken after that, found no request in flight. A reading that failed does not
+count as zero.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from epd_worker.spec import Role
 
 READ_INTERVAL = 0.5
 ZEROS_NEEDED = 2
-# Who sends work to whom: encoders must serve until nobody is left who asks them.
+# In the order in which requests pass the processes: encoders must serve until no process sends them requests.
 STAGES: tuple[frozenset[Role], ...] = (
     frozenset({Role.FRONTEND}),
     frozenset({Role.PD, Role.WORKER}),
@@ -24,62 +25,74 @@ STAGES: tuple[frozenset[Role], ...] = (
 )
 
 
-class Outcome(StrEnum):
+class DrainOutcome(StrEnum):
     """How the drain of one process ended."""
 
     DRAINED = "drained"
     NEVER_READY = "never ready"
-    GONE = "gone"
-    DEADLINE = "deadline"
+    ENDED = "process ended"
+    TIME_LIMIT = "time limit reached"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One look at a process: requests in flight, or None with the reason, or that the process is gone."""
+    """One measurement of a process.
+
+    Attributes:
+        in_flight: requests in flight; None if they are unknown.
+        reason: why they are unknown.
+        ended: whether the process has ended.
+    """
 
     in_flight: float | None
     reason: str = ""
-    gone: bool = False
+    ended: bool = False
 
 
 @dataclass(frozen=True)
-class Progress:
+class DrainProgress:
     """The drain of one process so far."""
 
     settle: float
     zeros: int = 0
-    outcome: Outcome | None = None
+    outcome: DrainOutcome | None = None
     last: Reading | None = None
 
-    def after(self, reading: Reading, *, unready_for: float) -> Progress:
-        """Take a reading made when the process had been unready for so many seconds."""
-        if reading.gone:
-            return replace(self, outcome=Outcome.GONE, last=reading)
+    def after(self, reading: Reading, *, unready_for: float) -> DrainProgress:
+        """Return the progress after a reading, taken when the process had been unready for `unready_for` seconds."""
+        if reading.ended:
+            return replace(self, outcome=DrainOutcome.ENDED, last=reading)
         zeros = self.zeros + 1 if reading.in_flight == 0 and unready_for >= self.settle else 0
-        outcome = Outcome.DRAINED if zeros >= ZEROS_NEEDED else None
+        outcome = DrainOutcome.DRAINED if zeros >= ZEROS_NEEDED else None
         return replace(self, zeros=zeros, outcome=outcome, last=reading)
 
 
 @dataclass(frozen=True)
-class Result:
+class DrainResult:
     """The end of one process's drain, for the log and the status page."""
 
     name: str
-    outcome: Outcome
+    outcome: DrainOutcome
     last: Reading | None
     seconds: float
 
     def describe(self) -> str:
-        """Say in one line how it ended."""
+        """Describe in one line how it ended."""
+        if self.outcome is DrainOutcome.NEVER_READY:
+            return f"{self.name}: {self.outcome}"
         text = f"{self.name}: {self.outcome} after {self.seconds:.1f} s"
-        if self.outcome is Outcome.DEADLINE and self.last is not None:
-            left = self.last.reason if self.last.in_flight is None else f"{self.last.in_flight:g} still in flight"
-            text = f"{text} ({left})"
+        if self.outcome is DrainOutcome.TIME_LIMIT and self.last is not None:
+            remaining = self.last.reason if self.last.in_flight is None else _requests(self.last.in_flight)
+            text = f"{text} ({remaining})"
         return text
 
 
-class Target(Protocol):
-    """A process as the drain sees it."""
+def _requests(number: float) -> str:
+    return f"{number:g} request{'' if number == 1 else 's'} still in flight"
+
+
+class DrainTarget(Protocol):
+    """A process, as the drain uses it."""
 
     @property
     def name(self) -> str:
@@ -90,15 +103,15 @@ class Target(Protocol):
         """The process's role."""
 
     def begin_drain(self) -> bool:
-        """Make the process unready; return False if it never was ready, so never had work."""
+        """Make the process unready; return False if it was never ready, and so never had a request."""
 
-    async def read(self, *, timeout: float) -> Reading:  # noqa: ASYNC109 - the reader bounds its own page
-        """Look at the process, within `timeout` seconds."""
+    async def read(self, *, timeout: float) -> Reading:  # noqa: ASYNC109 - passed on to the HTTP client
+        """Read the requests in flight, within `timeout` seconds."""
 
 
 @dataclass(frozen=True)
 class Drainer:
-    """The drain's settings. `timeout` bounds all stages together; all times are seconds of `clock`."""
+    """Drains processes. `timeout` limits all stages together; all times are seconds of `clock`."""
 
     timeout: float
     settle: float
@@ -106,29 +119,29 @@ class Drainer:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     read_timeout: float = 3.0
 
-    async def drain(self, targets: Sequence[Target]) -> list[Result]:
+    async def drain(self, targets: Sequence[DrainTarget]) -> list[DrainResult]:
         """Drain stage after stage; each process stays ready until its stage begins."""
         deadline = self.clock() + self.timeout
-        results: list[Result] = []
+        results: list[DrainResult] = []
         for stage in STAGES:
             members = [target for target in targets if target.role in stage]
             results += await asyncio.gather(*(self._drain_one(member, deadline=deadline) for member in members))
         return results
 
-    async def _drain_one(self, target: Target, *, deadline: float) -> Result:
+    async def _drain_one(self, target: DrainTarget, *, deadline: float) -> DrainResult:
         began = self.clock()
-        progress = Progress(settle=self.settle)
+        progress = DrainProgress(settle=self.settle)
         if not target.begin_drain():
-            progress = replace(progress, outcome=Outcome.NEVER_READY)
+            progress = replace(progress, outcome=DrainOutcome.NEVER_READY)
         while progress.outcome is None:
-            left = deadline - self.clock()
-            if left <= 0:
-                progress = replace(progress, outcome=Outcome.DEADLINE)
+            remaining = deadline - self.clock()
+            if remaining <= 0:
+                progress = replace(progress, outcome=DrainOutcome.TIME_LIMIT)
                 break
             unready_for = self.clock() - began
-            reading = await target.read(timeout=min(self.read_timeout, left))
+            reading = await target.read(timeout=min(self.read_timeout, remaining))
             progress = progress.after(reading, unready_for=unready_for)
             if progress.outcome is None:
                 await self.sleep(min(READ_INTERVAL, max(deadline - self.clock(), 0.0)))
-        outcome = progress.outcome or Outcome.DEADLINE
-        return Result(name=target.name, outcome=outcome, last=progress.last, seconds=self.clock() - began)
+        outcome = progress.outcome or DrainOutcome.TIME_LIMIT
+        return DrainResult(name=target.name, outcome=outcome, last=progress.last, seconds=self.clock() - began)

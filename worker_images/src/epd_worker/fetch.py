@@ -1,4 +1,4 @@
-"""A small asynchronous HTTP GET, bounded in time and size, for health and metrics pages of the same pod."""
+"""A small asynchronous HTTP client with limits on time and size, for health and metrics pages of the same pod."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from urllib.parse import urlsplit
 _MAX_HEAD = 16 * 1024
 
 
-class FetchError(Exception):
-    """The page could not be read; the message says why in one line."""
+class PageError(Exception):
+    """The page could not be read; the message is the reason in one line."""
 
 
-class FetchTimeoutError(FetchError):
-    """The page was not complete in time: the process may only be slow."""
+class PageTimeoutError(PageError):
+    """The page was not complete in time; the process may only be busy."""
 
 
 @dataclass(frozen=True)
-class Page:
-    """An HTTP answer."""
+class FetchedPage:
+    """The answer of a process to a GET."""
 
     status: int
     body: bytes
     content_type: str = ""
 
 
-async def fetch(url: str, *, timeout: float, limit: int) -> Page:  # noqa: ASYNC109 - callers think in one bound per page
+async def fetch(url: str, *, timeout: float, limit: int) -> FetchedPage:  # noqa: ASYNC109 - one time limit per page
     """Return the page at an http URL, all of it within `timeout` seconds and `limit` bytes.
 
     Raises:
-        FetchTimeoutError: the answer took longer.
-        FetchError: no connection, not HTTP, or larger than the limit.
+        PageTimeoutError: the answer took longer.
+        PageError: no connection, not HTTP, or larger than the limit.
     """
     try:
         async with asyncio.timeout(timeout):
             return await _fetch(url, limit=limit)
     except TimeoutError:
-        raise FetchTimeoutError(f"no answer from {url} within {timeout:g} s") from None
+        raise PageTimeoutError(f"no answer from {url} within {timeout:g} s") from None
     except (OSError, EOFError, ValueError) as error:
-        raise FetchError(f"cannot read {url}: {_reason(error)}") from None
+        raise PageError(f"cannot read {url}: {_reason(error)}") from None
 
 
-async def _fetch(url: str, *, limit: int) -> Page:
+async def _fetch(url: str, *, limit: int) -> FetchedPage:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 80
     target = parts.path or "/"
@@ -50,13 +50,13 @@ async def _fetch(url: str, *, limit: int) -> Page:
         target = f"{target}?{parts.query}"
     reader, writer = await asyncio.open_connection(host, port, limit=_MAX_HEAD)
     try:
-        # HTTP/1.0: the body ends with the connection and never comes in chunks.
+        # HTTP/1.0: the body ends with the connection and is never sent in chunks.
         writer.write(f"GET {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode("ascii"))
         head = await _read_head(reader)
         body = await _read_body(reader, length=_length(head), limit=limit)
-        return Page(status=_status(head), body=body, content_type=_content_type(head))
+        return FetchedPage(status=_status(head), body=body, content_type=_content_type(head))
     finally:
-        # Abort rather than close: a peer that never reads must not keep a closing socket around.
+        # Abort rather than close: a peer that never reads must not keep the socket open.
         writer.transport.abort()
 
 
@@ -64,9 +64,9 @@ async def _read_head(reader: asyncio.StreamReader) -> list[str]:
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise ValueError("the answer's head is too long") from None
+        raise ValueError("the header of the answer is too long") from None
     except asyncio.IncompleteReadError:
-        raise ValueError("the connection ended before an HTTP answer") from None
+        raise ValueError("the connection was closed before an HTTP answer") from None
     return raw.decode("latin-1").split("\r\n")
 
 
@@ -85,7 +85,7 @@ def _length(head: list[str]) -> int | None:
             case "content-length" if value.strip().isdigit():
                 length = int(value)
             case "transfer-encoding":
-                raise ValueError("the answer uses a transfer encoding although HTTP/1.0 was asked for")
+                raise ValueError("the answer has a transfer encoding, which HTTP/1.0 does not allow")
     return length
 
 
@@ -102,7 +102,7 @@ async def _read_body(reader: asyncio.StreamReader, *, length: int | None, limit:
         piece = await reader.read(65536)
         if not piece:
             if length is not None:
-                raise ValueError("the page ended early")
+                raise ValueError("the page is incomplete")
             break
         body += piece
         if len(body) > limit:

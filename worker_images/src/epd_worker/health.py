@@ -1,4 +1,4 @@
-"""Readiness of one process: a pure tracker of health answers, and the loop that feeds it."""
+"""Health of one process: pure functions over the answers of its health page, and the loop that requests it."""
 
 from __future__ import annotations
 
@@ -7,65 +7,73 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from epd_worker.fetch import FetchError, FetchTimeoutError, Page, fetch
+from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError, fetch
 
 POLL_INTERVAL = 1.0
-# Until it is healthy for the first time: refused connections cost nothing, and the group's next process waits for it.
+# Until the first healthy answer: refused connections cost little, and the next process of a group waits for it.
 START_INTERVAL = 0.25
 POLL_TIMEOUT = 2.0
 TOLERATED_SLOW_ANSWERS = 2
 _MAX_PAGE = 64 * 1024
 
-Fetch = Callable[[str], Awaitable[Page]]
+Fetch = Callable[[str], Awaitable[FetchedPage]]
 
 
 @dataclass(frozen=True)
-class Health:
-    """What is known of a process. `reason` says why it is not healthy; `ever` that it once was."""
+class ProcessHealth:
+    """The health of a process.
+
+    Attributes:
+        healthy: whether it is healthy now.
+        ever: whether it has ever been healthy.
+        slow_in_a_row: number of successive requests without an answer in time.
+        reason: why it is not healthy.
+    """
 
     healthy: bool = False
     ever: bool = False
     slow_in_a_row: int = 0
-    reason: str = "not asked yet"
+    reason: str = "not checked yet"
 
 
-def after_answer(health: Health, *, status: int) -> Health:
-    """Take an HTTP answer: 2xx is healthy, anything else is believed at once."""
+def after_answer(health: ProcessHealth, *, status: int) -> ProcessHealth:
+    """Return the health after an HTTP answer: 2xx is healthy, any other status is unhealthy at once."""
     if 200 <= status < 300:
-        return Health(healthy=True, ever=True, reason="")
-    return Health(ever=health.ever, reason=f"its health page answers {status}")
+        return ProcessHealth(healthy=True, ever=True, reason="")
+    return ProcessHealth(ever=health.ever, reason=f"its health page returned HTTP {status}")
 
 
-def after_slow(health: Health, *, reason: str) -> Health:
-    """Take a missing answer: a healthy process may be busy, so the first two in a row change nothing."""
+def after_slow(health: ProcessHealth, *, reason: str) -> ProcessHealth:
+    """Return the health after no answer in time: a healthy process may be busy, so it stays healthy twice in a row."""
     slow = health.slow_in_a_row + 1
     if health.healthy and slow <= TOLERATED_SLOW_ANSWERS:
-        return Health(healthy=True, ever=True, slow_in_a_row=slow)
-    return Health(ever=health.ever, slow_in_a_row=slow, reason=reason)
+        return ProcessHealth(healthy=True, ever=True, slow_in_a_row=slow)
+    return ProcessHealth(ever=health.ever, slow_in_a_row=slow, reason=reason)
 
 
-def after_error(health: Health, *, reason: str) -> Health:
-    """Take a refused connection or nonsense: the process does not serve."""
-    return Health(ever=health.ever, reason=reason)
+def after_error(health: ProcessHealth, *, reason: str) -> ProcessHealth:
+    """Return the health after a refused connection or an invalid answer: unhealthy at once."""
+    return ProcessHealth(ever=health.ever, reason=reason)
 
 
-def after_no_model(health: Health) -> Health:
-    """Take an empty list of models: the process is well but cannot answer any request yet."""
-    return Health(ever=health.ever, reason="it lists no model yet")
+def after_no_model(health: ProcessHealth) -> ProcessHealth:
+    """Return the health after an empty list of models: the process runs, but cannot serve a request yet."""
+    return ProcessHealth(ever=health.ever, reason="its list of models is still empty")
 
 
-async def fetch_health(url: str) -> Page:
-    """Read a health page within the poll's bounds."""
+async def fetch_health(url: str) -> FetchedPage:
+    """Read a health page within the limits of one check."""
     return await fetch(url, timeout=POLL_TIMEOUT, limit=_MAX_PAGE)
 
 
 async def observe(
-    health: Health, *, url: str, models_url: str | None = None, fetch_page: Fetch = fetch_health
-) -> Health:
-    """Ask once and return what is known now; never raises for what the process does.
+    health: ProcessHealth, *, url: str, models_url: str | None = None, fetch_page: Fetch = fetch_health
+) -> ProcessHealth:
+    """Check once and return the new health; failures of the process are part of the result and not raised.
 
-    Until a process was healthy for the first time, `models_url` (OpenAI's list of models) must list one as well: a
-    frontend is healthy before it knows any worker. A model that is lost later is not the frontend's fault.
+    Until the process is healthy for the first time, the list of models at `models_url` (OpenAI's API) must contain a
+    model: the health page of a frontend answers 200 before it has discovered a worker. Later the list is not checked,
+    because a model disappears when its workers do, and not when the frontend fails.
     """
     try:
         page = await fetch_page(url)
@@ -73,15 +81,15 @@ async def observe(
             models = await fetch_page(models_url)
             if not lists_a_model(models):
                 return after_no_model(health)
-    except FetchTimeoutError as error:
+    except PageTimeoutError as error:
         return after_slow(health, reason=str(error))
-    except FetchError as error:
+    except PageError as error:
         return after_error(health, reason=str(error))
     return after_answer(health, status=page.status)
 
 
-def lists_a_model(page: Page) -> bool:
-    """Whether a page is a list of models, as OpenAI's API answers it, with at least one in it."""
+def lists_a_model(page: FetchedPage) -> bool:
+    """Whether a page is a list of models (OpenAI's API) with at least one model."""
     try:
         document = json.loads(page.body)
     except (ValueError, RecursionError):
@@ -91,14 +99,14 @@ def lists_a_model(page: Page) -> bool:
 
 async def watch(
     url: str,
-    on_change: Callable[[Health], None],
+    on_result: Callable[[ProcessHealth], None],
     *,
     models_url: str | None = None,
     fetch_page: Fetch = fetch_health,
 ) -> None:
-    """Poll for ever, telling `on_change` every observation; ends by cancellation only."""
-    health = Health()
+    """Check in a loop and pass each result to `on_result`, until the task is cancelled."""
+    health = ProcessHealth()
     while True:
         health = await observe(health, url=url, models_url=models_url, fetch_page=fetch_page)
-        on_change(health)
+        on_result(health)
         await asyncio.sleep(POLL_INTERVAL if health.ever else START_INTERVAL)

@@ -1,4 +1,4 @@
-"""The preStop hook: asks the pod's launcher to drain and waits for it."""
+"""The preStop hook: requests the drain from the launcher of the pod and waits for its end."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import sys
 import time
 
 PATIENCE_SECONDS = 25 * 3600.0
-"""The launcher ends every drain by its own deadline, a day at most: this only bounds a launcher that hangs."""
+"""The launcher ends every drain at its own time limit, at most a day: this one only covers a launcher that hangs."""
 _CONNECT_ATTEMPTS = 3
 _CONNECT_PAUSE = 0.5
 
 
 def drain(*, port: int, timeout: float) -> int:
-    """Ask for the drain and wait for its end; always 0.
+    """Request the drain and wait for its end; always return 0.
 
-    The kubelet ends the container after the hook either way; a failing hook would only add a misleading event. No
-    launcher to talk to means that there is no process left to drain.
+    The kubelet ends the container after a failed hook too, which would only add a misleading Event. If no launcher
+    answers, there is no process left to drain.
     """
     try:
         status, summary = _ask(port=port, timeout=timeout)
     except (OSError, http.client.HTTPException) as error:
-        sys.stderr.write(f"nothing to drain: the launcher on port {port} does not answer ({error})\n")
+        sys.stderr.write(f"nothing to drain: no answer from the launcher on port {port} ({error})\n")
         return 0
     sys.stdout.write(summary if status == 200 else f"the launcher refused to drain: {status} {summary}")
     return 0
@@ -43,7 +43,7 @@ def _connect(connection: http.client.HTTPConnection) -> None:
         try:
             connection.connect()
         except ConnectionRefusedError:
-            # The launcher may have begun a moment ago: its port opens within a fraction of a second.
+            # The launcher may have just started: it opens the port within a fraction of a second.
             if attempt == _CONNECT_ATTEMPTS - 1:
                 raise
             time.sleep(_CONNECT_PAUSE)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from epd_worker.drain import Reading
-from epd_worker.fetch import FetchError, fetch
-from epd_worker.health import Health, watch
+from epd_worker.fetch import PageError, fetch
+from epd_worker.health import ProcessHealth, watch
 from epd_worker.metrics import MAX_PAGE, in_flight
 from epd_worker.process import Child
 from epd_worker.spec import ProcessSpec, Role
@@ -22,7 +22,7 @@ class Member:
     clock: Callable[[], float]
     child: Child | None = None
     started: float = 0.0
-    health: Health = field(default_factory=Health)
+    health: ProcessHealth = field(default_factory=ProcessHealth)
     draining: bool = False
     reading: Reading | None = None
     became_healthy: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,61 +45,61 @@ class Member:
 
     @property
     def uptime(self) -> float:
-        """Seconds since the start; 0 before it."""
+        """Seconds since the start; 0 before the start."""
         return self.clock() - self.started if self.child is not None else 0.0
 
     def attach(self, child: Child) -> asyncio.Task[None]:
-        """Take the started process and begin to ask for its health, in the task that is returned."""
+        """Set the started process and begin to check its health, in the task that is returned."""
         self.child = child
         self.started = self.clock()
         self._watching = asyncio.create_task(
-            watch(self.spec.health_url, self._learn, models_url=self.spec.models_url), name=f"health {self.name}"
+            watch(self.spec.health_url, self._set_health, models_url=self.spec.models_url), name=f"health {self.name}"
         )
         return self._watching
 
     def detach(self) -> None:
-        """Stop asking for its health."""
+        """Stop the health checks."""
         if self._watching is not None:
             self._watching.cancel()
 
     def unready_reason(self) -> str | None:
-        """Return why the process is not ready, in one line; None when it is."""
+        """Return why the process is not ready, in one line; None if it is ready."""
         if self.child is None:
-            return f"{self.name} is not started yet"
+            return f"{self.name} has not started yet"
         if not self.running:
             return f"{self.name} has ended"
         if self.draining:
             return f"{self.name} is draining"
         if not self.health.healthy:
-            state = "is not healthy" if self.health.ever else f"is starting since {self.uptime:.0f} s"
+            state = "is not healthy" if self.health.ever else f"has been starting for {self.uptime:.0f} s"
             return f"{self.name} {state}: {self.health.reason}"
         return None
 
     def begin_drain(self) -> bool:
-        """Make the process unready; return False if it never was ready, so never had work."""
+        """Make the process unready; return False if it was never ready, and so never had a request."""
         self.draining = True
         return self.running and self.health.ever
 
-    async def read(self, *, timeout: float) -> Reading:  # noqa: ASYNC109 - the bound of one page
-        """Look at the process's metrics for requests in flight."""
+    async def read(self, *, timeout: float) -> Reading:  # noqa: ASYNC109 - time limit of one page
+        """Read the requests in flight from the metrics page of the process."""
         self.reading = await self._read(timeout)
         return self.reading
 
     async def _read(self, limit_seconds: float) -> Reading:
         if not self.running:
-            return Reading(in_flight=None, reason="the process has ended", gone=True)
+            return Reading(in_flight=None, reason="the process has ended", ended=True)
         url = self.spec.metrics_url
         try:
             page = await fetch(url, timeout=limit_seconds, limit=MAX_PAGE)
-        except FetchError as error:
+        except PageError as error:
             return Reading(in_flight=None, reason=str(error))
         if page.status != 200:
-            return Reading(in_flight=None, reason=f"{url} answers {page.status}")
+            return Reading(in_flight=None, reason=f"{url} returned HTTP {page.status}")
         count = in_flight(self.role, page.body.decode(errors="replace"))
-        reason = "" if count is not None else f"{url} does not tell the requests in flight of the role {self.role}"
+        reason = "" if count is not None else f"{url} has no metric of the requests in flight of role {self.role}"
         return Reading(in_flight=count, reason=reason)
 
-    def _learn(self, health: Health) -> None:
+    def _set_health(self, health: ProcessHealth) -> None:
         self.health = health
         if health.healthy:
             self.became_healthy.set()

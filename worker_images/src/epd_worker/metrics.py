@@ -1,4 +1,4 @@
-"""Reads from a Prometheus page how many requests a process still works on."""
+"""Reads the number of requests in flight from the metrics page of a process."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Signal:
-    """How a role shows its work.
+    """The metrics by which a role reports its requests in flight.
 
-    `counted` are alternatives, best first; `engine` are added up where present. Both count the same requests at
-    different depths, so the larger is the number in flight. A page without any of `counted` tells nothing, unless it
-    shows `idle_mark` and lacks `busy_mark`: so looks a frontend that never had a request (seen with Dynamo 1.6.1).
+    `counted` are alternatives, best first; `engine` are added up where present. Both count the same requests, in Dynamo
+    and in the engine, so the larger one is the number in flight. Without any of `counted` the number is unknown, unless
+    the page has `idle_mark` and not `busy_mark`: a frontend before its first request (observed with Dynamo 1.6.1).
     """
 
     counted: tuple[Series, ...]
@@ -38,7 +38,7 @@ class Signal:
     busy_mark: Series | None = None
 
     def series(self) -> tuple[Series, ...]:
-        """Return everything that is looked for."""
+        """Return all series that are read."""
         marks = (mark for mark in (self.idle_mark, self.busy_mark) if mark is not None)
         return (*self.counted, *self.engine, *marks)
 
@@ -58,7 +58,7 @@ SIGNALS: Mapping[Role, Signal] = {
 
 
 def in_flight(role: Role, page: str) -> float | None:
-    """Return the requests in flight; None when the page does not tell, which is not the same as zero."""
+    """Return the requests in flight; None if the page does not show them, which does not count as zero."""
     signal = SIGNALS[role]
     totals = _totals(page, signal.series())
     if not all(math.isfinite(total) for total in totals.values()):
@@ -73,7 +73,7 @@ def in_flight(role: Role, page: str) -> float | None:
 
 
 def _totals(page: str, wanted: Sequence[Series]) -> dict[str, float]:
-    """Add up the samples of each wanted series that the page has."""
+    """Return the sum of the samples of each wanted series that is on the page."""
     by_name = {series.name: series for series in wanted}
     totals: dict[str, float] = {}
     for name, labels, value in _samples(page, by_name.keys()):
@@ -85,7 +85,7 @@ def _totals(page: str, wanted: Sequence[Series]) -> dict[str, float]:
 def _samples(page: str, names: Set[str]) -> Iterator[tuple[str, dict[str, str], float]]:
     prefixes = tuple(names)
     for line in page.split("\n"):
-        # Cheap test first: a vLLM page has thousands of histogram lines.
+        # The cheap test first: a vLLM page has thousands of histogram lines.
         if not line.startswith(prefixes) or len(line) > _MAX_LINE:
             continue
         match = _SAMPLE.fullmatch(line)

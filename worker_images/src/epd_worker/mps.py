@@ -1,4 +1,4 @@
-"""CUDA MPS: lets the processes of a group run on the GPU at the same time instead of in turns."""
+"""CUDA MPS: the processes of a group use the GPU at the same time instead of in turns."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from pathlib import Path
 from epd_worker.output import Console
 from epd_worker.process import Child, SpawnError, spawn
 from epd_worker.reaper import Reaper
-from epd_worker.termination import last_words
+from epd_worker.termination import quote_output
 
 CONTROL = "nvidia-cuda-mps-control"
+PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
+LOG_VARIABLE = "CUDA_MPS_LOG_DIRECTORY"
 _START_TIMEOUT = 30.0
 _QUIT_TIMEOUT = 10.0
 
 
 class MpsError(Exception):
-    """The MPS daemon could not be started; the message says why and what to change, `code` is the exit code."""
+    """The MPS daemon could not be started; the message has the reason and the fix, `code` is the exit code."""
 
     def __init__(self, message: str, *, code: int = 1) -> None:
         super().__init__(message)
@@ -38,39 +40,39 @@ class Mps:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment by which CUDA processes find the daemon."""
-        return {"CUDA_MPS_PIPE_DIRECTORY": str(self._pipe), "CUDA_MPS_LOG_DIRECTORY": str(self._log)}
+        """The environment variables that CUDA processes need to find the daemon."""
+        return {PIPE_VARIABLE: str(self._pipe), LOG_VARIABLE: str(self._log)}
 
     async def start(self) -> None:
         """Start the daemon and return when it accepts clients.
 
         Raises:
-            MpsError: no such program, no writable directory, or the daemon refuses.
+            MpsError: the program is missing, the directory is not writable, or the daemon failed.
         """
         try:
             for directory in (self._pipe, self._log):
                 directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise MpsError(f"CUDA MPS: cannot make {error.filename}: {error.strerror}") from None
+            raise MpsError(f"CUDA MPS: cannot create {error.filename}: {error.strerror}") from None
         try:
-            # The program forks the daemon and leaves: its group must outlive it.
+            # The program forks the daemon and exits: its process group must not be killed then.
             child = self._spawn("-d")
         except SpawnError as error:
             raise MpsError(
-                f"CUDA MPS was asked for (cudaMps), but {error}; use an image or a container runtime that brings it,"
-                " or turn GPU sharing by MPS off",
+                f"CUDA MPS is enabled (cudaMps), but {error}; use an image or a container runtime that provides it,"
+                " or set group.gpuSharing.strategy to TimeSlicing",
                 code=error.code,
             ) from None
         done, _ = await asyncio.wait({child.ended}, timeout=_START_TIMEOUT)
         if not done:
             raise MpsError(f"CUDA MPS: {CONTROL} -d did not return within {_START_TIMEOUT:g} s")
         if child.ended.result().shell_code != 0:
-            how, said = child.ended.result().describe(), last_words(await child.last_words())
-            raise MpsError(f"CUDA MPS: {CONTROL} -d ended with {how}; {said} (logs in {self._log})")
+            how, output = child.ended.result().describe(), quote_output(await child.last_output())
+            raise MpsError(f"CUDA MPS: {CONTROL} -d ended with {how}; {output} (logs in {self._log})")
         self._running = True
 
     async def stop(self) -> None:
-        """Tell the daemon to quit. What does not obey is killed by the launcher's sweep."""
+        """Send the daemon the command to quit. If it does not, the launcher kills it with the remaining processes."""
         if not self._running:
             return
         self._running = False
@@ -79,7 +81,7 @@ class Mps:
             os.write(sink, b"quit\n")
             child = self._spawn(stdin=source)
         except SpawnError as error:
-            self._console.say(f"CUDA MPS: cannot quit: {error}")
+            self._console.log(f"CUDA MPS: cannot stop the daemon: {error}")
             return
         finally:
             os.close(source)

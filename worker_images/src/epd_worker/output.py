@@ -1,4 +1,4 @@
-"""Carries the output of processes to the launcher's stdout, without ever blocking the event loop."""
+"""Copies the output of processes to the launcher's stdout, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TAIL_LINE = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line of a process's output, and how many seconds old it is."""
+    """A line of output of a process, and its age in seconds."""
 
     text: str
     age: float = 0.0
 
 
 class Console:
-    """The launcher's stdout. Pumps write to it from their own threads; `say` queues and returns at once."""
+    """The launcher's stdout. Pumps write to it from their own threads; `log` queues a line and returns at once."""
 
     def __init__(self, descriptor: int = 1) -> None:
         self._descriptor = descriptor
@@ -33,19 +33,19 @@ class Console:
         self._writer = threading.Thread(target=self._drain_messages, name="console", daemon=True)
         self._writer.start()
 
-    def say(self, message: str) -> None:
-        """Log one line of the launcher's own."""
+    def log(self, message: str) -> None:
+        """Log one line of the launcher itself."""
         self._messages.put(f"epd_worker: {message}\n".encode(errors="replace"))
 
     def write(self, data: bytes) -> None:
-        """Write whole lines; blocks while nobody reads. A closed stdout loses the text, not the process."""
+        """Write whole lines; blocks until they are read. Text for a closed stdout is lost; the process continues."""
         with self._lock, contextlib.suppress(OSError):
             view = memoryview(data)
             while view:
                 view = view[os.write(self._descriptor, view) :]
 
     def close(self, *, timeout: float) -> None:
-        """Write what is queued, waiting at most `timeout` seconds for a slow reader."""
+        """Write the queued lines, and wait at most `timeout` seconds for a slow reader."""
         self._messages.put(None)
         self._writer.join(timeout)
 
@@ -69,21 +69,21 @@ class Pump:
         self._thread = threading.Thread(target=self._copy, name=f"output {prefix}", daemon=True)
 
     def start(self) -> None:
-        """Begin copying; the parent's copy of the sink is closed so that the end is seen."""
+        """Begin to copy. The launcher closes its own copy of the sink, or it would never read the end of the output."""
         os.close(self.sink)
         self._thread.start()
 
     def discard(self) -> None:
-        """Give both ends back when no process was started."""
+        """Close both ends when no process was started."""
         os.close(self.sink)
         os.close(self._source)
 
     def tail(self, *, at: float) -> list[Line]:
-        """Return the last lines that held anything, oldest first, cut to a bounded length, with their ages then."""
+        """Return the last lines that are not blank, oldest first, of limited length, with their ages at time `at`."""
         return [Line(text=line.decode(errors="replace"), age=max(at - came, 0.0)) for came, line in self._tail.copy()]
 
     def finish(self, *, timeout: float) -> None:
-        """Wait for the end of the output, at most `timeout` seconds: a stray holder may keep the pipe open."""
+        """Wait for the end of the output, at most `timeout` seconds: another process may keep the pipe open."""
         self._thread.join(timeout)
 
     def _copy(self) -> None:

@@ -1,4 +1,4 @@
-"""Starts one process in a session of its own and stops it, with everything it started."""
+"""Starts one process in a session of its own and stops it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from epd_worker.output import Console, Line, Pump
 from epd_worker.reaper import Exit, Reaper, kill_group
 
-# Python ignores these, and what is ignored stays so across exec; SIGINT and SIGTERM may be ignored by a shell's '&'.
+# Ignored signals stay ignored across exec: Python ignores the first two, and a shell's '&' may ignore the others.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM)
 
 _KILL_PATIENCE = 5.0
 
 
 class SpawnError(Exception):
-    """The program could not be started; the message says why. `code` is the shell's exit code for it."""
+    """The program could not be started; the message is the reason. `code` is the exit code that a shell would give."""
 
     def __init__(self, message: str, *, code: int) -> None:
         super().__init__(message)
@@ -36,9 +36,9 @@ class Child:
         self._clock = clock
 
     async def stop(self, *, grace: float) -> bool:
-        """Send SIGTERM, after `grace` seconds SIGKILL to the group; return whether the latter was needed.
+        """Send SIGTERM, after `grace` seconds SIGKILL to the process group; return whether that was needed.
 
-        Only the process itself gets SIGTERM: an engine's helpers must live while their parent ends its requests.
+        Only the process itself gets SIGTERM: the child processes of an engine must run until it has ended its requests.
         """
         if self.ended.done():
             return False
@@ -47,12 +47,12 @@ class Child:
         if done:
             return False
         kill_group(self.pid)
-        # Bounded: a process inside a hung driver call does not even die of SIGKILL.
+        # With a time limit: a process that is blocked in a driver call does not end, even after SIGKILL.
         await asyncio.wait({self.ended}, timeout=_KILL_PATIENCE)
         return True
 
-    async def last_words(self) -> list[Line]:
-        """Return the last lines of output as soon as the process has ended, waiting a moment for them to arrive."""
+    async def last_output(self) -> list[Line]:
+        """Return the last lines of output of a process that has ended; waits up to a second for them."""
         end = self._clock()
         await asyncio.to_thread(self._pump.finish, timeout=1.0)
         return self._pump.tail(at=end)
@@ -69,7 +69,7 @@ def spawn(
     stdin: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Child:
-    """Start a program with both outputs going to the console; `stdin` is /dev/null unless given.
+    """Start a program with stdout and stderr on the console; `stdin` is /dev/null unless given.
 
     Raises:
         SpawnError: the program is missing or cannot be executed.

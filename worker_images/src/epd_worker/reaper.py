@@ -1,4 +1,4 @@
-"""Collects every dead child: the launcher's own, and the orphans it inherits as process 1 or as subreaper."""
+"""Reaps every child that has ended: the launcher's own, and the orphans that it inherits as process 1 or subreaper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Exit:
         return 128 + self.signal if self.signal else self.code
 
     def describe(self) -> str:
-        """Say how it ended, for example `exit code 1` or `signal 9 (SIGKILL)`."""
+        """Describe how it ended, for example `exit code 1` or `signal 9 (SIGKILL)`."""
         if not self.signal:
             return f"exit code {self.code}"
         try:
@@ -44,23 +44,23 @@ class _Watched:
 
 
 class Reaper:
-    """Owns SIGCHLD of the event loop it is made in. Nothing else may wait for children."""
+    """Handles SIGCHLD of the running event loop. No other code may wait for children."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._watched: dict[int, _Watched] = {}
-        # Fails only on kernels before 3.4: then orphans of a launcher that is not process 1 go elsewhere.
+        # Fails only on kernels before 3.4: then a launcher that is not process 1 does not inherit orphans.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._loop.add_signal_handler(signal.SIGCHLD, self.reap)
 
     def watch(self, pid: int, *, own_group: bool) -> asyncio.Future[Exit]:
-        """Return a future of the child's end. With `own_group` its whole process group is killed with it."""
+        """Return a future of the child's end. With `own_group` its whole process group is killed when it ends."""
         ended: asyncio.Future[Exit] = self._loop.create_future()
         self._watched[pid] = _Watched(ended=ended, own_group=own_group)
         return ended
 
     def reap(self) -> None:
-        """Collect all children that have ended."""
+        """Reap all children that have ended."""
         while True:
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -73,7 +73,7 @@ class Reaper:
     def _collect(self, pid: int) -> None:
         watched = self._watched.pop(pid, None)
         if watched is not None and watched.own_group:
-            # Before the wait: the zombie still reserves the group's number, so no stranger can be hit.
+            # Before the wait: while the zombie exists, no other process group can get this number.
             kill_group(pid)
         _, status = os.waitpid(pid, 0)
         if watched is not None and not watched.ended.done():
@@ -82,7 +82,7 @@ class Reaper:
 
 
 def kill_group(pid: int) -> None:
-    """SIGKILL the process group led by `pid`, if any of it is left."""
+    """Send SIGKILL to the process group of `pid`, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -94,7 +94,7 @@ def descendants(root: int) -> set[int]:
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # The command in parentheses may hold anything, also parentheses.
+            # The command in parentheses may contain any character, parentheses too.
             state, parent, *_ = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if state not in "ZX":
                 children.setdefault(int(parent), []).append(int(entry.name))
@@ -108,7 +108,7 @@ def descendants(root: int) -> set[int]:
 
 
 async def sweep(reaper: Reaper) -> set[int]:
-    """SIGKILL everything below this process until nothing is left; return what would not die within seconds."""
+    """Send SIGKILL to all descendants until none is left; return those that still exist after some seconds."""
     left: set[int] = set()
     for _ in range(_SWEEP_ROUNDS):
         reaper.reap()

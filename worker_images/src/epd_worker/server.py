@@ -1,4 +1,4 @@
-"""A small HTTP server that anybody may reach: one short request a connection, bounded in size, time and number."""
+"""A small HTTP server for untrusted clients: one short request per connection, with limits on size, time and number."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ _PIECE = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds of a server. Times are seconds.
+class ServerLimits:
+    """Limits of a server. Times are seconds.
 
     Attributes:
-        connections: so many are open at a time; a further one ends another.
-        keep_asked: whether connections whose request has arrived are spared. They may be, where answers are small.
+        connections: maximum number of open connections; a further one closes another.
+        keep_answering: whether a connection whose request has arrived is never closed for another. Only a server with
+            small answers can afford that.
     """
 
     connections: int = 256
-    keep_asked: bool = True
+    keep_answering: bool = True
     head_bytes: int = 8 * 1024
     head_timeout: float = 5.0
     write_timeout: float = 5.0
 
 
 @dataclass(frozen=True)
-class Request:
-    """What was asked. Bodies are never read.
+class HttpRequest:
+    """A request. Its body is never read.
 
     Attributes:
         local: whether it came from inside the pod.
@@ -43,28 +44,28 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An HTTP answer."""
+class HttpAnswer:
+    """An answer to a request."""
 
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
 
     @classmethod
-    def of_text(cls, status: HTTPStatus, text: str) -> Answer:
-        """A line of text, or several."""
+    def of_text(cls, status: HTTPStatus, text: str) -> HttpAnswer:
+        """An answer with one or more lines of text."""
         return cls(status, f"{text}\n".encode(errors="replace"))
 
     def head(self) -> bytes:
-        """Everything before the body."""
+        """The status line and the headers."""
         return (
             f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\nContent-Type: {self.content_type}\r\n"
             f"Content-Length: {len(self.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         ).encode("ascii")
 
 
-class RefusedError(Exception):
-    """The request is not answered; the message says why in one line."""
+class HttpError(Exception):
+    """The request gets an error as its answer; the message is the reason in one line."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -72,26 +73,27 @@ class RefusedError(Exception):
 
 
 class HttpServer:
-    """Answers requests on one port of all addresses of the pod. `answer` may raise RefusedError."""
+    """Answers requests on one port of all addresses of the pod. `answer` may raise HttpError."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Answer]], *, limits: Limits) -> None:
+    def __init__(self, answer: Callable[[HttpRequest], Awaitable[HttpAnswer]], *, limits: ServerLimits) -> None:
         self._answer = answer
         self._limits = limits
         self._servers: list[asyncio.Server] = []
         self._handlers: set[asyncio.Task[None]] = set()
+        # The address of each open connection, and the connections whose request has not arrived yet, oldest first.
         self._open: dict[asyncio.Task[None], str] = {}
-        self._silent: dict[asyncio.Task[None], None] = {}
+        self._waiting: dict[asyncio.Task[None], None] = {}
 
     async def start(self, port: int) -> None:
-        """Listen on the port; raise OSError when it is taken."""
+        """Listen on the port; raise OSError if it is in use."""
         limit = self._limits.head_bytes
         self._servers.append(await asyncio.start_server(self._serve, "0.0.0.0", port, limit=limit))  # noqa: S104
-        # The kubelet of an IPv6 cluster probes the pod's IPv6 address; hosts without IPv6 refuse this one.
+        # The kubelet of an IPv6 cluster probes the IPv6 address of the pod; hosts without IPv6 refuse this one.
         with suppress(OSError):
             self._servers.append(await asyncio.start_server(self._serve, "::", port, limit=limit))
 
-    async def close(self, *, timeout: float) -> None:  # noqa: ASYNC109 - the bound of the last answers
-        """Stop listening, let answers under way leave within `timeout` seconds, end the rest."""
+    async def close(self, *, timeout: float) -> None:  # noqa: ASYNC109 - time limit of the last answers
+        """Stop listening, wait up to `timeout` seconds for answers in progress, then close all connections."""
         for server in self._servers:
             server.close()
         if self._handlers:
@@ -101,58 +103,61 @@ class HttpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is None or (len(self._open) >= self._limits.connections and not self._make_room()):
+        if task is None or (len(self._open) >= self._limits.connections and not self._close_one()):
             writer.transport.abort()
             return
         self._handlers.add(task)
         self._open[task] = _host(writer.get_extra_info("peername"))
-        self._silent[task] = None
+        self._waiting[task] = None
         try:
-            # Ended to make room, or at the end: asyncio would log a cancelled handler as an error.
+            # Closed for another connection, or with the server: asyncio would log a cancelled handler as an error.
             with suppress(asyncio.CancelledError):
-                await self._converse(reader, writer)
+                await self._handle(reader, writer)
         finally:
             self._forget(task)
             self._handlers.discard(task)
             writer.transport.abort()
 
-    def _make_room(self) -> bool:
-        """End a connection of the address that has most, a silent one if there is: strangers must lock nobody out."""
-        candidates = list(self._silent if self._limits.keep_asked else self._open)
+    def _close_one(self) -> bool:
+        """Close a connection of the address that has most of them, if possible one that still waits for its request.
+
+        So no client can keep others from connecting.
+        """
+        candidates = list(self._waiting if self._limits.keep_answering else self._open)
         if not candidates:
             return False
-        ((greedy, _),) = Counter(self._open[task] for task in candidates).most_common(1)
-        theirs = [task for task in candidates if self._open[task] == greedy]
-        victim = next((task for task in theirs if task in self._silent), theirs[0])
-        self._forget(victim)
-        victim.cancel()
+        ((address, _),) = Counter(self._open[task] for task in candidates).most_common(1)
+        of_address = [task for task in candidates if self._open[task] == address]
+        chosen = next((task for task in of_address if task in self._waiting), of_address[0])
+        self._forget(chosen)
+        chosen.cancel()
         return True
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._silent.pop(task, None)
+        self._waiting.pop(task, None)
         self._open.pop(task, None)
 
-    def _spoke(self) -> None:
-        """Keep the present connection: its request has arrived."""
+    def _request_arrived(self) -> None:
+        """Record that the request of the current connection has arrived."""
         if (task := asyncio.current_task()) is not None:
-            self._silent.pop(task, None)
+            self._waiting.pop(task, None)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         method = ""
         try:
             method, path = await self._read_request(reader)
-            self._spoke()
+            self._request_arrived()
             local = is_loopback(writer.get_extra_info("peername"))
-            answer = await self._answer(Request(method=method, path=path, local=local))
-        except RefusedError as refusal:
-            answer = Answer.of_text(refusal.status, str(refusal))
+            answer = await self._answer(HttpRequest(method=method, path=path, local=local))
+        except HttpError as error:
+            answer = HttpAnswer.of_text(error.status, str(error))
         except OSError:
             return
-        # The other side may be gone or never read: neither is worth more than a few seconds.
+        # The client may have disconnected, or never read the answer.
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(self._limits.write_timeout):
                 writer.write(answer.head())
-                # In pieces: of a page that is not taken only a little is kept for each connection.
+                # In pieces, so that a client that does not read costs little memory.
                 body = memoryview(b"" if method == "HEAD" else answer.body)
                 for start in range(0, len(body), _PIECE):
                     writer.write(body[start : start + _PIECE])
@@ -166,14 +171,14 @@ class HttpServer:
             async with asyncio.timeout(self._limits.head_timeout):
                 head = await reader.readuntil(b"\r\n\r\n")
         except TimeoutError:
-            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time") from None
+            raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "the request was not complete in time") from None
         except asyncio.LimitOverrunError:
-            raise RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request is too long") from None
+            raise HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request is too long") from None
         except asyncio.IncompleteReadError:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "the request is not complete") from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the request is incomplete") from None
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or not words[1].startswith(b"/"):
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "the request is not HTTP/1.1")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the request is not HTTP/1.1")
         return words[0].decode("latin-1"), words[1].decode("latin-1").partition("?")[0]
 
 
@@ -182,10 +187,10 @@ def _host(peer: object) -> str:
 
 
 def is_loopback(peer: object) -> bool:
-    """Tell whether a socket's peer name is inside this pod's network namespace."""
+    """Return whether the address of a peer is inside the network namespace of this pod."""
     if not isinstance(peer, tuple) or not peer:
         return False
     address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
-    # Python before 3.13 does not see through an IPv4 address mapped into IPv6.
+    # Before Python 3.13, is_loopback is false for an IPv4 address that is mapped into IPv6.
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback

@@ -1,4 +1,4 @@
-"""What the launcher is asked to run, and the parser of the group's JSON form."""
+"""The processes that a launcher runs, and the parser of EPD_GROUP, their JSON form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class SpecError(ValueError):
-    """The request is wrong; the message names the field and says what is expected."""
+    """The specification is invalid; the message has the field and the expected value."""
 
 
 class Role(StrEnum):
-    """What a process does; decides its in-flight signal and its place in the drain order."""
+    """What a process does. Decides which metrics show its requests in flight, and its place in the drain order."""
 
     FRONTEND = "frontend"
     ENCODER = "encoder"
@@ -31,9 +31,9 @@ class ProcessSpec:
     """One process to run.
 
     Attributes:
-        models_url: a list of models that must not be empty before the process is ready for the first time.
-        metrics_port: where everybody in the cluster may read the page at metrics_url; None for nowhere.
-        environment: variables that are added to the launcher's own.
+        models_url: list of models that must contain a model before the process is ready for the first time.
+        metrics_port: port where other pods can read the page at metrics_url; None: they cannot.
+        environment: variables in addition to those of the launcher.
     """
 
     name: str
@@ -48,21 +48,21 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """Everything one launcher does. Times are seconds."""
+    """The specification of one launcher. Times are seconds."""
 
     processes: tuple[ProcessSpec, ...]
     group: bool = False
     cuda_mps: bool = False
-    mps_directory: str = "/tmp/epd-mps"  # noqa: S108 - fixed by the pod contract; the container is ours alone
+    mps_directory: str = "/tmp/epd-mps"  # noqa: S108 - no other user in the container
     control_port: int = 9400
-    drain_timeout: float = 60.0
+    drain_timeout: float = 120.0
     settle: float = 6.0
     stop_timeout: float = 25.0
     termination_log: str = "/dev/termination-log"
 
 
 def check_name(path: str, value: object) -> str:
-    """Return a valid process name: it becomes a URL path segment, a log prefix and a container name."""
+    """Return a valid process name: it is used in the URL of the probe, as log prefix and as container name."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SpecError(f"{path}: must be a DNS label (lower-case letters, digits and '-'), got {value!r}")
     return value
@@ -77,7 +77,7 @@ def check_role(path: str, value: object) -> Role:
 
 
 def check_url(path: str, value: object) -> str:
-    """Return a plain http URL with a host; TLS makes no sense towards a process of the same pod."""
+    """Return an http URL with a host; connections within a pod need no TLS."""
     if not isinstance(value, str):
         raise SpecError(f"{path}: must be an http:// URL, got {value!r}")
     try:
@@ -127,7 +127,7 @@ def _check_keys(path: str, value: object, *, required: frozenset[str], optional:
     for key in sorted(required - value.keys()):
         raise SpecError(f"{prefix}{key}: is required")
     for key in sorted(value.keys() - required - optional):
-        raise SpecError(f"{prefix}{key}: unknown field; known are {', '.join(sorted(required | optional))}")
+        raise SpecError(f"{prefix}{key}: unknown field; known fields: {', '.join(sorted(required | optional))}")
     return value
 
 
@@ -150,7 +150,7 @@ def _parse_process(path: str, value: object) -> ProcessSpec:
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupSpec:
     """The content of EPD_GROUP: processes in start order, and whether they share the GPU through CUDA MPS."""
 
     processes: tuple[ProcessSpec, ...]
@@ -166,12 +166,12 @@ def _check_unique(field_name: str, values: Sequence[str | int | None]) -> None:
             seen[value] = index
 
 
-def parse_group(text: str) -> Group:
-    """Parse EPD_GROUP; raise SpecError with the path of the first thing that is wrong."""
+def parse_group(text: str) -> GroupSpec:
+    """Parse EPD_GROUP; raise SpecError with the path of the first invalid field."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"EPD_GROUP: is not JSON: {error}") from None
+        raise SpecError(f"EPD_GROUP: is not valid JSON: {error}") from None
     fields = _check_keys("", document, required=frozenset({"processes"}), optional=frozenset({"cudaMps"}))
     listed, cuda_mps = fields["processes"], fields.get("cudaMps", False)
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_PROCESSES:
@@ -181,4 +181,4 @@ def parse_group(text: str) -> Group:
     processes = tuple(_parse_process(f"processes[{index}]", value) for index, value in enumerate(listed))
     _check_unique("name", [process.name for process in processes])
     _check_unique("metricsPort", [process.metrics_port for process in processes])
-    return Group(processes=processes, cuda_mps=cuda_mps)
+    return GroupSpec(processes=processes, cuda_mps=cuda_mps)

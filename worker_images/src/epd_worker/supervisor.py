@@ -1,4 +1,4 @@
-"""Runs the processes of a pod: start in order, watch, drain, stop, and end with the first that dies."""
+"""Runs the processes of a pod: starts them in order, watches and drains them, and stops all when one ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LAST_ANSWERS = 2.0
 
 @dataclass(frozen=True)
 class _End:
-    """Why the launcher ends: a signal, the death of a member, or a start that failed (`message`)."""
+    """Why the launcher ends: a signal, the end of a member, or a failed start (`message`)."""
 
     code: int
     message: str = ""
@@ -36,7 +36,7 @@ class _End:
 
 
 class Supervisor:
-    """The launcher. Make it inside a running event loop; `run` is called once."""
+    """The launcher. Create it inside a running event loop, and call `run` once."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class Supervisor:
         self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> int:
-        """Run until a signal or a death; return the launcher's exit code with nothing left running."""
+        """Run until a signal or the end of a process; kill all that still runs, and return the exit code."""
         try:
             return await self._run()
         finally:
             for pid in await sweep(self._reaper):
-                self._console.say(f"process {pid} does not die even of SIGKILL (a hung driver call?)")
+                self._console.log(f"process {pid} still exists after SIGKILL (possibly blocked in a driver call)")
 
     async def _run(self) -> int:
         loop = asyncio.get_running_loop()
         for signum in STOP_SIGNALS:
             loop.add_signal_handler(signum, self._on_signal, signum)
-        # Blocked until here, so that none is lost while the launcher loads.
+        # Blocked since the start of the program, so that no signal is lost.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         servers = await self._listen()
         starter = asyncio.create_task(self._start_all(), name="start")
@@ -87,7 +87,7 @@ class Supervisor:
         return code
 
     async def _listen(self) -> list[HttpServer]:
-        """Open the control port and the processes' metrics ports, before any process runs."""
+        """Open the control port and the metrics ports, before any process starts."""
         wanted: list[tuple[str, int, HttpServer]] = [("control port", self._spec.control_port, ControlServer(self))]
         for process in self._spec.processes:
             if process.metrics_port is not None:
@@ -97,12 +97,12 @@ class Supervisor:
             try:
                 await server.start(port)
             except OSError as error:
-                # asyncio words the error itself: the plain reason is in the number.
+                # The text of asyncio's error is long: use the short one of its number.
                 reason = os.strerror(error.errno) if error.errno else str(error)
-                self._finish(_End(code=1, message=f"{name} {port}: {reason}"))
+                self._finish(_End(code=1, message=f"cannot listen on {name} {port}: {reason}"))
         return [server for _, _, server in wanted]
 
-    # --- what the control server asks -------------------------------------------------------------------------------
+    # --- used by the control server ---------------------------------------------------------------------------------
 
     def readiness(self, name: str) -> str | None:
         """Return None when the process is ready, else the reason."""
@@ -110,7 +110,7 @@ class Supervisor:
         return "the launcher is stopping" if self._end.done() else member.unready_reason()
 
     def liveness(self) -> str | None:
-        """Return None: a launcher that answers is well, and a dead process ends it rather than staying."""
+        """Return None: a launcher that answers works, and when a process ends, the launcher ends too."""
         return None
 
     def status(self) -> Mapping[str, object]:
@@ -123,13 +123,13 @@ class Supervisor:
         }
 
     async def drain(self) -> str:
-        """Drain once; every caller waits for the same drain and gets its summary."""
+        """Drain once; all callers wait for the same drain and get its summary."""
         if self._drain is None:
-            self._console.say("drain begins")
+            self._console.log("drain started")
             self._drain = asyncio.create_task(self._drain_all(), name="drain")
         return await asyncio.shield(self._drain)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> str:
         if self._end.done():
@@ -143,13 +143,13 @@ class Supervisor:
             self._end.set_result(end)
 
     def _on_signal(self, signum: int) -> None:
-        self._console.say(f"{signal.Signals(signum).name}: stopping")
+        self._console.log(f"received {signal.Signals(signum).name}: stopping")
         self._finish(_End(code=0))
 
     async def _drain_all(self) -> str:
         results = await self._drainer.drain(list(self._members.values()))
         for result in results:
-            self._console.say(f"drain: {result.describe()}")
+            self._console.log(f"drain: {result.describe()}")
         return "\n".join(result.describe() for result in results)
 
     async def _start_all(self) -> None:
@@ -157,14 +157,14 @@ class Supervisor:
         try:
             if self._mps is not None:
                 await self._mps.start()
-                self._console.say("CUDA MPS is running")
+                self._console.log("CUDA MPS is running")
             for member in self._members.values():
                 if self._drain is not None:
-                    # What is not started needs no drain, and must not come up in the middle of one.
+                    # A process that has not started needs no drain, and must not start during one.
                     return
                 self._start(member)
                 await member.became_healthy.wait()
-                self._console.say(f"{member.name} is healthy after {member.uptime:.1f} s")
+                self._console.log(f"{member.name} is healthy after {member.uptime:.1f} s")
         except (SpawnError, MpsError) as error:
             self._finish(_End(code=error.code, message=str(error)))
 
@@ -178,33 +178,33 @@ class Supervisor:
             clock=self._clock,
         )
         member.attach(child).add_done_callback(self._on_task_end)
-        child.ended.add_done_callback(lambda ended: self._on_death(member, ended.result()))
-        self._console.say(f"{member.name} started as process {child.pid}")
+        child.ended.add_done_callback(lambda ended: self._on_process_end(member, ended.result()))
+        self._console.log(f"{member.name} started as process {child.pid}")
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
-        """End with the reason when a task of ours broke: half a launcher would look well for ever."""
+        """End the launcher when one of its own tasks failed: otherwise it would seem to work without that task."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._finish(_End(code=1, message=f"internal error in the task '{task.get_name()}': {error!r}"))
 
-    def _on_death(self, member: Member, how: Exit) -> None:
+    def _on_process_end(self, member: Member, how: Exit) -> None:
         member.detach()
         self._finish(_End(code=how.shell_code, member=member, how=how))
 
     async def _shut_down(self, end: _End) -> int:
-        """Say why, stop everything, and return the exit code."""
+        """Report the reason, stop all processes, and return the exit code."""
         message = end.message
         if end.member is not None and end.member.child is not None and end.how is not None:
             uptime = end.member.uptime
-            tail = await end.member.child.last_words()
+            tail = await end.member.child.last_output()
             message = describe_end(name=end.member.name, how=end.how, uptime=uptime, tail=tail)
-        self._explain(message)
+        self._report(message)
         killed = await self._stop_all()
         if self._mps is not None:
             await self._mps.stop()
         if not killed or message:
             return end.code
-        self._explain(f"{', '.join(killed)}: killed, as still running {self._spec.stop_timeout:g} s after SIGTERM")
+        self._report(f"{', '.join(killed)}: killed, still running {self._spec.stop_timeout:g} s after SIGTERM")
         return 128 + signal.SIGKILL
 
     async def _stop_all(self) -> list[str]:
@@ -214,11 +214,11 @@ class Supervisor:
         killed = await asyncio.gather(*(child.stop(grace=self._spec.stop_timeout) for _, child in running))
         return [member.name for (member, _), late in zip(running, killed, strict=True) if late]
 
-    def _explain(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         if not message:
             return
-        self._console.say(message)
+        self._console.log(message)
         try:
             write_message(self._spec.termination_log, message)
         except OSError as error:
-            self._console.say(f"cannot write {self._spec.termination_log}: {error.strerror}")
+            self._console.log(f"cannot write {self._spec.termination_log}: {error.strerror}")

@@ -1,4 +1,4 @@
-"""The one line that `kubectl describe pod` shows as the reason why a container ended."""
+"""The termination message: the line that `kubectl describe pod` shows when a container has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epd_worker.reaper import Exit
 MAX_BYTES = 1024
 _MAX_LINE_BYTES = 400
 _OLD_SECONDS = 10.0
-"""What was said earlier need not have to do with the end, so its age is told."""
+"""Older output may have nothing to do with the end of the process, so its age is shown."""
 
 _ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b|\b\w*(Error|Exception)\b|\bpanicked at\b")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -30,8 +30,8 @@ def sanitise(text: str, *, limit: int) -> str:
     return raw[: limit - len(mark.encode())].decode(errors="ignore") + mark
 
 
-def last_words(tail: Sequence[Line]) -> str:
-    """Quote the last line of output, and before it the last that tells of an error: shutdowns talk after failing."""
+def quote_output(tail: Sequence[Line]) -> str:
+    """Quote the last error and the last line of output: a program often logs its shutdown after an error."""
     lines = [Line(text=text, age=line.age) for line in tail if (text := sanitise(line.text, limit=_MAX_LINE_BYTES))]
     if not lines:
         return "no output"
@@ -41,20 +41,20 @@ def last_words(tail: Sequence[Line]) -> str:
     return f"{_quote('error', errors[-1])}; {_quote('output', lines[-1])}"
 
 
-def _quote(what: str, line: Line) -> str:
-    age = f" ({line.age:.0f} s before the end)" if line.age >= _OLD_SECONDS else ""
-    return f"last {what}{age}: {line.text}"
+def _quote(kind: str, line: Line) -> str:
+    age = f" ({line.age:.0f} s before exit)" if line.age >= _OLD_SECONDS else ""
+    return f"last {kind}{age}: {line.text}"
 
 
 def describe_end(*, name: str, how: Exit, uptime: float, tail: Sequence[Line]) -> str:
-    """Say which process ended, how, after how many seconds, and what it said last."""
-    hint = " (often: out of memory)" if how.signal == 9 else ""
-    text = f"process {name} ended with {how.describe()} after {uptime:.0f} s{hint}; {last_words(tail)}"
+    """Describe which process ended, how, after how many seconds, and its last output."""
+    hint = " (often out of memory)" if how.signal == 9 else ""
+    text = f"process {name} ended with {how.describe()} after {uptime:.0f} s{hint}; {quote_output(tail)}"
     return sanitise(text, limit=MAX_BYTES)
 
 
 def write_message(path: str, message: str) -> None:
-    """Write the line to the termination log; where there is none (not in a pod), nothing is created.
+    """Write the line to the termination log; if the file does not exist (outside of a pod), it is not created.
 
     Raises:
         OSError: the log exists and cannot be written.

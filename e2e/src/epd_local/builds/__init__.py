@@ -1,1 +1,1 @@
-"""What the cluster is made of, obtained once: Go binaries, Debian packages, command-line tools from PyPI."""
+"""Go binaries, Debian packages and command-line tools from PyPI, obtained once."""

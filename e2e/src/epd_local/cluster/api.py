@@ -1,4 +1,4 @@
-"""The few calls to the API server that the tool itself makes."""
+"""A small client of the API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ApiError(LocalClusterError):
     """The API server refused a request."""
 
     def __init__(self, what: str, *, status: int, message: str) -> None:
-        """Carry the HTTP status beside the message."""
+        """Keep the HTTP status in addition to the message."""
         super().__init__(f"{what}: {status} {message}")
         self.status = status
 
@@ -27,7 +27,7 @@ class ApiClient:
     """A client with the administrator's certificate."""
 
     def __init__(self, *, host: str, port: int, pki: Path) -> None:
-        """Read the certificates; nothing is sent yet."""
+        """Read the certificates, without a request."""
         self._host, self._port = host, port
         self._tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self._tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
@@ -41,7 +41,7 @@ class ApiClient:
         return self._json("PATCH", path, body=body, content_type=MERGE_PATCH)
 
     def create_if_absent(self, collection: str, body: dict[str, Any]) -> None:
-        """Create an object; one that exists is left as it is."""
+        """Create an object if it does not exist."""
         try:
             self._json("POST", collection, body=body)
         except ApiError as error:
@@ -49,7 +49,7 @@ class ApiClient:
                 raise
 
     def exists(self, path: str) -> bool:
-        """Return whether there is such an object."""
+        """Return whether the object exists."""
         try:
             self._json("GET", path)
         except ApiError as error:
@@ -59,7 +59,7 @@ class ApiClient:
         return True
 
     def is_ready(self) -> bool:
-        """Return whether the server answers and says that it is ready."""
+        """Return whether the server reports that it is ready."""
         try:
             status, _ = self._call("GET", "/readyz")
         except (OSError, http.client.HTTPException):

@@ -1,4 +1,4 @@
-"""The API server's audit log: what each ServiceAccount asked for, without the contents."""
+"""The audit log of the API server: requests of ServiceAccounts, without their contents."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 MAX_MEGABYTES = 32
 MAX_OLD_FILES = 3
-"""The log is cut at this size, and so many of the older pieces are kept."""
+"""The log is rotated at this size, with this number of older files."""
 
 
 def policy() -> dict[str, Any]:
-    """Return the audit policy: requests of ServiceAccounts outside kube-system, by their metadata."""
+    """Return the audit policy: metadata of the requests of ServiceAccounts outside kube-system."""
     accounts = {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "rules": [
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
-            # A watch may outlive the test that asks for it: its beginning counts.
+            # A watch may end after the test that reads the log: its start is recorded too.
             {**accounts, "verbs": ["watch"], "omitStages": ["RequestReceived"]},
             {**accounts, "omitStages": ["RequestReceived", "ResponseStarted"]},
             {"level": "None"},
@@ -29,7 +29,7 @@ def policy() -> dict[str, Any]:
 
 
 def write_policy(path: Path) -> None:
-    """Write the policy where `flags` names it."""
+    """Write the policy file for `flags`."""
     path.write_text(json.dumps(policy(), indent=2) + "\n")
 
 
@@ -42,9 +42,9 @@ def flags(*, policy_file: Path, log: Path) -> list[str]:
 
 
 def read(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of the log and of its older pieces, oldest first."""
-    pieces = sorted(log.parent.glob(f"{log.stem}-*{log.suffix}"))
-    for path in [*pieces, log]:
+    """Yield the events of the log and of its older files, oldest first."""
+    older = sorted(log.parent.glob(f"{log.stem}-*{log.suffix}"))
+    for path in [*older, log]:
         with path.open(encoding="utf-8") as lines:
-            # The last line may be half written.
+            # The last line may be incomplete.
             yield from (json.loads(line) for line in lines if line.endswith("\n"))

@@ -1,4 +1,4 @@
-"""Objects that a new cluster starts with. Pure."""
+"""Objects of a new cluster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _binding(role: str, *, user: str) -> dict[str, Any]:
 
 
 def _dns_service() -> dict[str, Any]:
-    """CoreDNS runs as a process beside the control plane; a Service without selector leads to it."""
+    """CoreDNS runs as a process next to the control plane; the Service has no selector."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

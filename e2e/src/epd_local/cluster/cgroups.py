@@ -1,4 +1,4 @@
-"""One cgroup per node, in version 1 or version 2, made before the kubelet starts and removed after it ended."""
+"""One cgroup per node, in version 1 or version 2, created before the kubelet starts and removed after it has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from epd_local.errors import LocalClusterError
 
-# What the kubelet asks of a cgroup in version 2, where the machine's kernel has it.
+# Controllers that the kubelet needs in version 2, if the kernel has them.
 KUBELET_CONTROLLERS = ("cpu", "cpuset", "memory", "hugetlb", "pids", "io")
 REMOVAL_SECONDS = 10.0
 
@@ -20,27 +20,27 @@ class Hierarchies:
 
     version: int
     roots: tuple[Path, ...]
-    # On a machine with both versions runc makes cgroups in the second one too, without any controller.
+    # On a machine with both versions, runc creates cgroups in version 2 too, without any controller.
     beside: tuple[Path, ...] = ()
 
     @property
     def every(self) -> tuple[Path, ...]:
-        """All places where something of the cluster may lie."""
+        """All mount points where the cluster may have cgroups."""
         return self.roots + self.beside
 
 
 def parse_mounts(mountinfo: str) -> Hierarchies | None:
-    """Read ``/proc/self/mountinfo``; None where no cgroup file system is mounted.
+    """Read ``/proc/self/mountinfo``; None if no cgroup file system is mounted.
 
-    A machine with both (the "hybrid" layout) counts as version 1: its controllers are there.
+    A machine with both (the "hybrid" layout) counts as version 1, which has the controllers.
     """
     found: dict[str, list[Path]] = {"cgroup": [], "cgroup2": []}
     for line in mountinfo.splitlines():
         fields, _, rest = line.partition(" - ")
         kind = rest.split()[0] if rest else ""
-        place = Path(fields.split()[4]) if kind in found else None
-        if place is not None and place not in found[kind]:
-            found[kind].append(place)
+        mount_point = Path(fields.split()[4]) if kind in found else None
+        if mount_point is not None and mount_point not in found[kind]:
+            found[kind].append(mount_point)
     if found["cgroup"]:
         return Hierarchies(version=1, roots=tuple(found["cgroup"]), beside=tuple(found["cgroup2"]))
     if found["cgroup2"]:
@@ -64,7 +64,7 @@ def hierarchies() -> Hierarchies:
 
 
 def create(cluster: str, node: str, *, where: Hierarchies) -> str:
-    """Make the cgroup of a node in every hierarchy, and return the path that the kubelet is told."""
+    """Create the cgroup of a node in every hierarchy, and return its path for the kubelet."""
     for root in where.roots:
         folder = root / cluster / node
         try:
@@ -74,11 +74,11 @@ def create(cluster: str, node: str, *, where: Hierarchies) -> str:
                 folder.mkdir(parents=True, exist_ok=True)
                 _inherit_cpuset(root, root / cluster, folder)
         except OSError as error:
-            raise LocalClusterError(f"cannot make the cgroup {folder} ({error.strerror}); {_way_out(where)}") from error
+            raise LocalClusterError(f"cannot create the cgroup {folder} ({error.strerror}): {_fix(where)}") from error
     return f"/{cluster}/{node}"
 
 
-def _way_out(where: Hierarchies) -> str:
+def _fix(where: Hierarchies) -> str:
     if where.version == 2:
         return (
             "in a container with a cgroup namespace of its own, processes must first be moved out of its root cgroup "
@@ -89,7 +89,7 @@ def _way_out(where: Hierarchies) -> str:
 
 
 def _inherit_cpuset(*folders: Path) -> None:
-    """A new cpuset of version 1 has no processors and no memory nodes until told; give it its parent's."""
+    """A new cpuset of version 1 has no processors and no memory nodes: copy those of its parent."""
     for parent, child in itertools.pairwise(folders):
         for name in ("cpuset.cpus", "cpuset.mems"):
             if (parent / name).exists():
@@ -97,7 +97,7 @@ def _inherit_cpuset(*folders: Path) -> None:
 
 
 def _enable_controllers(root: Path, folder: Path) -> None:
-    """Pass every controller the kubelet asks for down to *folder*; version 2 passes none by itself."""
+    """Delegate every controller that the kubelet needs to *folder*; version 2 delegates none automatically."""
     available = (root / "cgroup.controllers").read_text().split()
     wanted = " ".join(f"+{name}" for name in KUBELET_CONTROLLERS if name in available)
     (root / "cgroup.subtree_control").write_text(wanted)
@@ -109,7 +109,7 @@ def _enable_controllers(root: Path, folder: Path) -> None:
 
 
 def remove(cluster: str, node: str = "", *, where: Hierarchies) -> list[Path]:
-    """Remove the cgroups of a node, or of the whole cluster, and return those that stay because they are in use.
+    """Remove the cgroups of a node, or of the whole cluster, and return those that are still in use.
 
     The kernel empties a cgroup shortly after its last process was killed, so this tries for some seconds.
     """
@@ -130,5 +130,5 @@ def _remove_tree(folder: Path) -> None:
     for cgroup in (*children, folder):
         try:
             cgroup.rmdir()
-        except OSError:  # in use, or gone already; the caller looks again
+        except OSError:  # in use, or already removed; the caller checks again
             continue

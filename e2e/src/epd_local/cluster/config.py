@@ -1,4 +1,4 @@
-"""What a cluster was started with, kept in its state folder for nodes that return."""
+"""The configuration of a cluster, stored in its state folder for nodes that are started later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE_NAME = "cluster.json"
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder of the machine that every node shows, read-only, below /opt/epd."""
+    """A folder of the machine that is mounted read-only in every node, below /opt/epd."""
 
     source: Path
     target: PurePosixPath
@@ -24,7 +24,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """Everything that the processes inside the namespaces need to know."""
+    """The configuration for the processes inside the namespaces."""
 
     name: str  # of the cgroup
     state: Path
@@ -38,7 +38,7 @@ class ClusterConfig:
         """Return the node called *name*.
 
         Raises:
-            LocalClusterError: the cluster has none of that name.
+            LocalClusterError: the cluster has no node of that name.
         """
         for node in self.nodes:
             if node.name == name:
@@ -47,7 +47,7 @@ class ClusterConfig:
         raise LocalClusterError(f"the cluster has no node {name!r}; it has {names}")
 
     def save(self) -> None:
-        """Write the file that `load` reads; a reader never sees half of it."""
+        """Write the file that `load` reads, atomically."""
         content = {
             "name": self.name,
             "data": str(self.data),
@@ -62,7 +62,7 @@ class ClusterConfig:
 
 
 def load(state: Path) -> ClusterConfig | None:
-    """Return the configuration in a state folder, or None where no cluster was started."""
+    """Return the configuration in a state folder, or None if no cluster was started."""
     try:
         content = json.loads((state / FILE_NAME).read_text())
     except FileNotFoundError:
@@ -87,5 +87,7 @@ def parse_mount(text: str) -> Mount:
     source, separator, target = text.rpartition(":")
     name = r"[A-Za-z0-9][A-Za-z0-9._-]*"
     if not (separator and source.startswith("/") and re.fullmatch(f"{SHARED_FOLDER}/{name}", target)):
-        raise LocalClusterError(f"--mount wants an absolute HOST_PATH:{SHARED_FOLDER}/NAME, not {text!r}")
+        raise LocalClusterError(
+            f"--mount needs HOST_PATH:{SHARED_FOLDER}/NAME with an absolute HOST_PATH, not {text!r}"
+        )
     return Mount(source=Path(source), target=PurePosixPath(target))

@@ -1,4 +1,4 @@
-"""Command lines of the control plane's components and CoreDNS's configuration. Pure."""
+"""Command lines of the components of the control plane, and the configuration of CoreDNS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ETCD_URL = "http://127.0.0.1:2379"
 
 
 def etcd(config: ClusterConfig) -> list[str]:
-    """Return etcd's command line; a cluster that ends with its process need not survive a power cut."""
+    """Return etcd's command line, without syncs to disk: the data is not needed after the process has ended."""
     return [
         config.binaries["controlplane"], "etcd",
         "--data-dir", str(config.data / "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
@@ -76,7 +76,7 @@ def coredns(config: ClusterConfig) -> list[str]:
 
 
 def corefile(state: Path) -> str:
-    """Return CoreDNS's configuration: it answers for the cluster; there is no way out to ask others."""
+    """Return CoreDNS's configuration: it answers only for the cluster, without upstream servers."""
     return f"""\
 .:53 {{
     bind {CONTROL_PLANE_IP}
@@ -93,15 +93,15 @@ def corefile(state: Path) -> str:
 
 
 def kubeconfig_of(state: Path, identity: str) -> Path:
-    """Return where the kubeconfig of a component lies."""
+    """Return the path of the kubeconfig of a component."""
     return state / "kubeconfigs" / identity
 
 
 def audit_policy_of(state: Path) -> Path:
-    """Return where the API server finds what to record."""
+    """Return the path of the audit policy."""
     return state / "audit-policy.json"
 
 
 def audit_log_of(state: Path) -> Path:
-    """Return where the API server records what ServiceAccounts ask for."""
+    """Return the path of the audit log."""
     return state / "logs" / CONTROL_PLANE / "audit.log"

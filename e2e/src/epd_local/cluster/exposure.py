@@ -1,4 +1,4 @@
-"""Ports of the machine that lead into the cluster: the API server's, and those of Services."""
+"""Ports of the machine that are forwarded into the cluster: to the API server and to Services."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ API_NAME = "kubernetes"
 
 @dataclass(frozen=True)
 class ServicePort:
-    """A port of a Service, as the user names it."""
+    """A port of a Service, as the user specifies it."""
 
     namespace: str
     service: str
@@ -27,7 +27,7 @@ class ServicePort:
 
     @property
     def text(self) -> str:
-        """The form that the user writes."""
+        """The same as text."""
         return f"{self.namespace}/{self.service}:{self.port}"
 
 
@@ -45,11 +45,11 @@ def parse_service_port(text: str) -> ServicePort:
     """Read ``NAMESPACE/SERVICE:PORT``.
 
     Raises:
-        LocalClusterError: the text has another form.
+        LocalClusterError: the format is invalid.
     """
     match = re.fullmatch(r"([a-z0-9-]+)/([a-z0-9-]+):([a-z0-9-]+)", text)
     if not match:
-        raise LocalClusterError(f"expose wants NAMESPACE/SERVICE:PORT, not {text!r}")
+        raise LocalClusterError(f"expose needs NAMESPACE/SERVICE:PORT, not {text!r}")
     return ServicePort(*match.groups())
 
 
@@ -65,10 +65,10 @@ def listen(port: int) -> socket.socket:
     """Return a socket that listens on a port of the loopback interface; 0 takes any free port.
 
     Raises:
-        LocalClusterError: another program has the port.
+        LocalClusterError: another program uses the port.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # A port whose last connections are still fading is free; one that is listened on is not.
+    # A port with connections in TIME_WAIT is free; a port with a listening socket is not.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
@@ -77,15 +77,15 @@ def listen(port: int) -> socket.socket:
         if error.errno != errno.EADDRINUSE:
             raise
         raise LocalClusterError(
-            f"port {port} of this machine is taken by another program (`ss -ltnp sport = :{port}` shows it): "
-            f"end that, or choose another with --local-port (`make demo LOCAL_PORT={port + 1}`)"
+            f"port {port} of this machine is in use by another program (`ss -ltnp sport = :{port}` shows it): "
+            f"stop that program, or choose another port with --local-port (`make demo LOCAL_PORT={port + 1}`)"
         ) from error
     listening.listen(128)
     return listening
 
 
 def start(listening: socket.socket, *, state: Path, name: str, target: str) -> None:
-    """Hand a listening socket to a new forwarder inside the cluster."""
+    """Pass a listening socket to a new forwarder inside the cluster."""
     init = processes.control_plane_init(state)
     if init is None:
         raise LocalClusterError("the cluster is not running; run `python3 -m epd_local start`")
@@ -106,12 +106,12 @@ def target_of(wanted: ServicePort, *, api: ApiClient) -> str:
     """Return ``ADDRESS:PORT`` of a Service inside the cluster.
 
     Raises:
-        LocalClusterError: there is no such Service or port, or it has no address of its own.
+        LocalClusterError: the Service or the port does not exist, or the Service is headless.
     """
     try:
         service = api.get(f"/api/v1/namespaces/{wanted.namespace}/services/{wanted.service}")
     except ApiError as error:
-        raise LocalClusterError(f"there is no Service {wanted.namespace}/{wanted.service} ({error})") from error
+        raise LocalClusterError(f"Service {wanted.namespace}/{wanted.service} not found ({error})") from error
     address, ports = service["spec"].get("clusterIP", "None"), service["spec"].get("ports", [])
     if address in ("", "None"):
         raise LocalClusterError(f"Service {wanted.namespace}/{wanted.service} is headless: it has no address to expose")
@@ -123,30 +123,32 @@ def target_of(wanted: ServicePort, *, api: ApiClient) -> str:
 
 
 def expose(wanted: ServicePort, *, local_port: int, state: Path, api: ApiClient) -> str:
-    """Make a Service answer on a local port, and return a sentence that says so.
+    """Make a Service reachable on a local port, and return a message about it.
 
-    Asking again changes nothing. A port that leads to another Service of this cluster is moved to this one.
+    A second call changes nothing. A port that is forwarded to another Service of this cluster is moved to this one.
     """
     target = target_of(wanted, api=api)
-    said = f"http://localhost:{local_port} leads to {wanted.text} ({target})"
+    message = f"http://localhost:{local_port} is forwarded to {wanted.text} ({target})"
     for found in running(state):
         if found.local_port != local_port:
             continue
         if found.name == API_NAME:
-            raise LocalClusterError(f"port {local_port} leads to the API server; choose another with --local-port")
+            raise LocalClusterError(
+                f"port {local_port} is forwarded to the API server; choose another port with --local-port"
+            )
         if (found.name, found.target) == (wanted.text, target):
-            return said
+            return message
         withdraw(found)
-        said += f", no longer to {found.name}"
+        message += f", no longer to {found.name}"
     start(listen(local_port), state=state, name=wanted.text, target=target)
-    return said
+    return message
 
 
 def require_free(port: int, *, state: Path) -> None:
-    """Refuse a port that another program has; one that leads into this cluster will do.
+    """Check that no other program uses a port; a port that is forwarded into this cluster is accepted.
 
     Raises:
-        LocalClusterError: another program has the port.
+        LocalClusterError: another program uses the port.
     """
     if all(found.local_port != port for found in running(state)):
         listen(port).close()

@@ -1,6 +1,6 @@
-"""Forward connections from a listening socket of the machine to an address inside the cluster.
+"""Forwards connections from a listening socket of the machine to an address inside the cluster.
 
-A socket opened before its holder enters a network namespace keeps accepting connections from where it was opened.
+A socket that was opened before its process entered a network namespace still accepts connections of the old one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def arguments(*, descriptor: int, port: int, name: str, target: str) -> list[str
 
     Args:
         descriptor: the listening socket.
-        port: its local port, for whoever looks at the process.
-        name: what is reached, such as ``default/demo:80``.
+        port: its local port, shown in the command line of the process.
+        name: name of the target, such as ``default/demo:80``.
         target: ``ADDRESS:PORT`` inside the cluster.
     """
     return ["--descriptor", str(descriptor), "--port", str(port), "--name", name, "--target", target]
 
 
 def descriptor_in(words: Sequence[str]) -> int:
-    """Return the listening socket that a forwarder's arguments name."""
+    """Return the listening socket in the arguments of a forwarder."""
     return int(_parse(words).descriptor)
 
 
@@ -56,7 +56,7 @@ async def serve(listening: socket.socket, *, host: str, port: int) -> None:
             async with asyncio.timeout(CONNECT_SECONDS):
                 upstream_reader, upstream_writer = await asyncio.open_connection(host, port, limit=BUFFER_BYTES)
         except (OSError, TimeoutError):
-            writer.close()  # the client sees a closed connection, as from a port that nobody serves
+            writer.close()  # the client sees a closed connection
             return
         await asyncio.gather(_pump(reader, upstream_writer), _pump(upstream_reader, writer))
         for side in (upstream_writer, writer):
@@ -68,7 +68,7 @@ async def serve(listening: socket.socket, *, host: str, port: int) -> None:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction; its end is passed on, while the other direction may go on."""
+    """Copy one direction and pass on its end; the other direction may continue."""
     try:
         while data := await reader.read(BUFFER_BYTES):
             writer.write(data)

@@ -1,4 +1,4 @@
-"""Images of the cluster: kept as archives, imported into every node's containerd, and again when a node returns."""
+"""Images of the cluster: stored as archives, and imported into the containerd of every node, also at a restart."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ CHUNK_BYTES = 1 << 20
 
 
 def keep_archives(archives: Sequence[Path], *, store: Path, immutable: Path) -> list[Path]:
-    """Put image archives into the cluster's store under the hash of their content, and return them there.
+    """Store image archives under the hash of their content, and return the stored archives.
 
     Args:
-        archives: the files to keep.
-        store: where they are kept until the cluster ends.
-        immutable: a folder whose files are never written to again: these need no copy.
+        archives: the files to store.
+        store: folder of the archives, until the cluster ends.
+        immutable: a folder whose files are never changed: these need no copy.
 
     Raises:
-        LocalClusterError: a file is missing or is no archive.
+        LocalClusterError: a file is missing or is not an archive.
     """
     store.mkdir(parents=True, exist_ok=True)
     kept = []
     for archive in archives:
         if not archive.is_file():
-            raise LocalClusterError(f"there is no image archive {archive}; `image` makes them and prints their paths")
+            raise LocalClusterError(
+                f"image archive {archive} not found; `image` builds archives and prints their paths"
+            )
         references(archive)
         copy = store / f"{_hash_of(archive)}.tar"
         if not copy.exists():
@@ -39,8 +41,8 @@ def keep_archives(archives: Sequence[Path], *, store: Path, immutable: Path) -> 
             partial.unlink(missing_ok=True)
             _link_or_copy(archive, partial, may_link=archive.resolve().is_relative_to(immutable))
             partial.rename(copy)
-        copy.touch()  # of two archives with one reference the newer is imported later, and wins
-        _forget_superseded(copy, store=store)
+        copy.touch()  # of two archives with the same reference the newer one is imported later and replaces the other
+        _remove_superseded(copy, store=store)
         kept.append(copy)
     return kept
 
@@ -58,7 +60,7 @@ def _link_or_copy(archive: Path, to: Path, *, may_link: bool) -> None:
 
 
 def references(archive: Path) -> frozenset[str]:
-    """Return the names under which an archive's images are imported.
+    """Return the names of the images in an archive.
 
     Raises:
         LocalClusterError: it is not an image archive.
@@ -72,8 +74,8 @@ def references(archive: Path) -> frozenset[str]:
     return frozenset(reference for image in images for reference in image.get("RepoTags") or ())
 
 
-def _forget_superseded(newest: Path, *, store: Path) -> None:
-    """Remove archives of which every image has a newer version: a node that returns has no use for them."""
+def _remove_superseded(newest: Path, *, store: Path) -> None:
+    """Remove archives of which every image has a newer version: nodes do not need them any more."""
     named = references(newest)
     for other in store.glob("*.tar"):
         if other != newest and references(other) <= named:
@@ -81,18 +83,18 @@ def _forget_superseded(newest: Path, *, store: Path) -> None:
 
 
 def import_images(store: Path, *, imported: Path) -> None:
-    """Import into this node's containerd every archive of the store that it does not have, oldest first."""
+    """Import all new archives of the store into the containerd of this node, oldest first."""
     imported.mkdir(parents=True, exist_ok=True)
     for archive in sorted(store.glob("*.tar"), key=lambda path: path.stat().st_mtime):
         import_archive(archive, imported=imported)
 
 
 def import_archive(archive: Path, *, imported: Path) -> None:
-    """Import one archive into this node's containerd unless its newest loading was imported already."""
+    """Import one archive into the containerd of this node, unless this version was imported already."""
     done = imported / archive.stem
     if done.exists() and done.stat().st_mtime >= archive.stat().st_mtime:
         return
-    # Unpacked when the first pod wants it: most images are used on few nodes.
+    # Unpacked when the first pod needs it: most images are used on few nodes.
     command = ["ctr", "--namespace", "k8s.io", "images", "import", "--no-unpack", archive]
     call(command, what=f"importing {archive.name}")
     done.touch()

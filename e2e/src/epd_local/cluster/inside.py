@@ -1,8 +1,8 @@
-"""What runs inside the cluster's namespaces: ``python -m epd_local.cluster.inside ROLE --state STATE …``.
+"""Programs inside the namespaces of the cluster: ``python -m epd_local.cluster.inside ROLE --state STATE …``.
 
-Roles: ``control-plane`` and ``node NAME`` are first processes of their namespaces. ``start-node NAME``,
-``start-forward …`` and ``route-services [NAME]`` run for a moment in the control plane's namespaces, ``forward …``
-stays there. ``import NAME ARCHIVE…`` runs for a moment in a node's namespaces.
+Roles: ``control-plane`` and ``node NAME`` are process 1 of their namespaces. ``start-node NAME``, ``start-forward …``
+and ``route-services [NAME]`` are short commands in the namespaces of the control plane; ``forward …`` keeps running
+there. ``import NAME ARCHIVE…`` is a short command in the namespaces of a node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from epd_local.cluster.config import ClusterConfig, load
 from epd_local.cluster.inside_node import import_into, run_node
 from epd_local.cluster.nodes import API_PORT, CONTROL_PLANE, CONTROL_PLANE_IP
 from epd_local.cluster.processes import inside_command, new_namespaces, python_environment
-from epd_local.cluster.supervisor import Failure, Supervisor, record_failure
+from epd_local.cluster.supervisor import Components, Failure, record_failure
 from epd_local.errors import ComponentFailedError, LocalClusterError
 from epd_local.progress import wait_until
 
@@ -29,23 +29,23 @@ UNSHARE_SECONDS = 10.0
 
 
 def run_control_plane(config: ClusterConfig) -> None:
-    """Bring up network and control plane, say so in a file, and stay."""
+    """Start network and control plane, create a file when they are ready, and keep running."""
     socket.sethostname(CONTROL_PLANE)
     kernel.set_propagation(kernel.MS_PRIVATE)
     network.set_up_bridge()
-    supervisor = Supervisor(scope=CONTROL_PLANE, state=config.state)
-    supervisor.start("etcd", control_plane.etcd(config))
-    api_server = supervisor.start("kube-apiserver", control_plane.api_server(config))
+    components = Components(scope=CONTROL_PLANE, state=config.state)
+    components.start("etcd", control_plane.etcd(config))
+    api_server = components.start("kube-apiserver", control_plane.api_server(config))
     api = ApiClient(host="127.0.0.1", port=API_PORT, pki=config.state / "pki")
-    supervisor.wait_ready("kube-apiserver", api_server, is_ready=api.is_ready, seconds=API_SECONDS)
-    supervisor.start("kube-controller-manager", control_plane.controller_manager(config))
-    supervisor.start("kube-scheduler", control_plane.scheduler(config))
+    components.wait_ready("kube-apiserver", api_server, is_ready=api.is_ready, seconds=API_SECONDS)
+    components.start("kube-controller-manager", control_plane.controller_manager(config))
+    components.start("kube-scheduler", control_plane.scheduler(config))
     for collection, body in bootstrap_objects.objects():
         api.create_if_absent(collection, body)
-    dns = supervisor.start("coredns", control_plane.coredns(config))
-    supervisor.wait_ready("coredns", dns, is_ready=_dns_is_ready, seconds=API_SECONDS)
+    dns = components.start("coredns", control_plane.coredns(config))
+    components.wait_ready("coredns", dns, is_ready=_dns_is_ready, seconds=API_SECONDS)
     (config.state / "control-plane.ready").touch()
-    supervisor.adopt_orphans_for_ever()
+    components.reap_forever()
 
 
 def _dns_is_ready() -> bool:
@@ -57,25 +57,25 @@ def _dns_is_ready() -> bool:
 
 
 def start_node(config: ClusterConfig, name: str) -> None:
-    """Start a node as a child of the cluster's first process, and lay its cable."""
+    """Start a node as a child of process 1 of the cluster, and connect it to the bridge."""
     node = config.node(name)
     command = new_namespaces(inside_command("node", state=config.state, arguments=[name]))
     wrapper = _start_detached(command, log=config.state / "logs" / name / "init.log")
     children = Path(f"/proc/{wrapper}/task/{wrapper}/children")
     if not wait_until(lambda: bool(children.read_text().split()), seconds=UNSHARE_SECONDS, interval=0.02):
-        raise LocalClusterError(f"{name}: unshare made no namespaces within {UNSHARE_SECONDS:.0f} s")
-    network.plug_in(node, pid=int(children.read_text().split()[0]))
+        raise LocalClusterError(f"{name}: unshare created no namespaces within {UNSHARE_SECONDS:.0f} s")
+    network.connect(node, pid=int(children.read_text().split()[0]))
 
 
 def start_forward(config: ClusterConfig, arguments: Sequence[str]) -> None:
-    """Start a forwarder that outlives this process; the listening socket comes with it."""
+    """Start a forwarder that continues after this process has ended; it inherits the listening socket."""
     command = inside_command("forward", state=config.state, arguments=arguments)
     log = config.state / "logs" / CONTROL_PLANE / "forward.log"
     _start_detached(command, log=log, sockets=(forward.descriptor_in(arguments),))
 
 
 def _start_detached(command: Sequence[str], *, log: Path, sockets: Sequence[int] = ()) -> int:
-    """Start a process that the cluster's first process will adopt when this one has ended."""
+    """Start a process that process 1 of the cluster inherits when this one has ended."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         process = subprocess.Popen(
@@ -88,15 +88,15 @@ def _start_detached(command: Sequence[str], *, log: Path, sockets: Sequence[int]
 def _failure(error: Exception, *, log: Path) -> Failure:
     if isinstance(error, ComponentFailedError):
         return Failure(error.component, error.problem, log=error.log)
-    return Failure("its first process", f"gave up: {error}", log=log)
+    return Failure("process 1", f"failed: {error}", log=log)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the role that the command line names; what goes wrong is written down for the tool outside."""
+    """Run the role in the command line; a failure is recorded for the commands outside of the namespaces."""
     role, state, arguments = words[0], Path(words[2]), list(words[3:])
     config = load(state)
     if config is None:
-        raise LocalClusterError(f"no cluster was set up in {state}")
+        raise LocalClusterError(f"there is no cluster configuration in {state}")
     roles: dict[str, Callable[[], None]] = {
         "control-plane": lambda: run_control_plane(config),
         "node": lambda: run_node(config, config.node(arguments[0])),

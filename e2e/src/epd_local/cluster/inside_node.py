@@ -1,7 +1,7 @@
-"""First process of a node: gives the node its own folders, then starts containerd, kubelet and kube-proxy.
+"""Process 1 of a node: mounts the node's own folders, then starts containerd, kubelet and kube-proxy.
 
-Every standard path that a node's programs use is its own, so that nodes on one machine never meet and no program needs
-to be told other paths. All mounts are made in the node's mount namespace and end with it.
+Each node has its own folders at the standard paths of its programs. So nodes on one machine share no files, and the
+programs run with their default paths. All mounts are in the mount namespace of the node and end with it.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from epd_local.cluster.images import import_archive, import_images
 from epd_local.cluster.nodes import CONTROL_PLANE_IP, Node
 from epd_local.cluster.own_folders import OWN_FOLDERS
 from epd_local.cluster.processes import COMPONENT_ENVIRONMENT
-from epd_local.cluster.supervisor import Supervisor
+from epd_local.cluster.supervisor import Components
 from epd_local.locations import SOURCES
 
 CONTAINERD_SECONDS = 60.0
 
 
 def run_node(config: ClusterConfig, node: Node) -> None:
-    """Bring the node up, say so in a file, and stay."""
+    """Start the node and keep running."""
     socket.sethostname(node.name)
-    # Volumes need mounts that spread from the kubelet to its containers; the namespace keeps them within the node.
+    # Volumes need mounts that propagate from the kubelet to its containers; they stay in the namespace of the node.
     kernel.set_propagation(kernel.MS_SHARED)
     home = config.data / "nodes" / node.name
-    _lay_own_folders(config, home=home)
-    _shield_sysctls(home / "sysctl")
-    _resolve_within_the_cluster(home / "resolv.conf")
+    _mount_own_folders(config, home=home)
+    _cover_sysctls(home / "sysctl")
+    _use_cluster_dns(home / "resolv.conf")
     cgroup = cgroups.create(config.name, node.name, where=cgroups.hierarchies())
     network.set_up_node(node)
     files = _write_files(config, node, home=home / "etc", cgroup=cgroup)
-    supervisor = Supervisor(scope=node.name, state=config.state)
-    containerd = supervisor.start("containerd", ["containerd", "--config", str(files["containerd"])])
-    supervisor.wait_ready("containerd", containerd, is_ready=_containerd_is_ready, seconds=CONTAINERD_SECONDS)
+    components = Components(scope=node.name, state=config.state)
+    containerd = components.start("containerd", ["containerd", "--config", str(files["containerd"])])
+    components.wait_ready("containerd", containerd, is_ready=_containerd_is_ready, seconds=CONTAINERD_SECONDS)
     import_images(config.data / "images", imported=home / "imported")
-    supervisor.start(
+    components.start(
         "kubelet",
         node_files.kubelet_arguments(
             node, binary=config.binaries["kubelet"], config=files["kubelet"], kubeconfig=files["kubelet-kubeconfig"]
         ),
     )
-    supervisor.start("kube-proxy", [config.binaries["kube-proxy"], "--config", str(files["kube-proxy"]), "--v=1"])
-    supervisor.adopt_orphans_for_ever()
+    components.start("kube-proxy", [config.binaries["kube-proxy"], "--config", str(files["kube-proxy"]), "--v=1"])
+    components.reap_forever()
 
 
 def import_into(config: ClusterConfig, name: str, *, archives: Sequence[str]) -> None:
-    """Import archives into a running node's containerd."""
+    """Import archives into the containerd of a running node."""
     home = config.data / "nodes" / name
     for archive in archives:
         import_archive(Path(archive), imported=home / "imported")
 
 
-def _lay_own_folders(config: ClusterConfig, *, home: Path) -> None:
-    # The cluster's own files may lie anywhere, below a folder that is about to be covered too.
+def _mount_own_folders(config: ClusterConfig, *, home: Path) -> None:
+    # The files of the cluster itself may be below a folder that is covered here.
     needed = [config.state, config.data, *(Path(binary) for binary in config.binaries.values())]
     needed += [SOURCES, Path(sys.prefix), Path(sys.base_prefix)]
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def _lay_own_folders(config: ClusterConfig, *, home: Path) -> None:
         kernel.bind(own, folder)
 
 
-def _shield_sysctls(folder: Path) -> None:
+def _cover_sysctls(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in node_files.KUBELET_SYSCTLS.items():
         shown = folder / name.replace("/", "-")
@@ -93,11 +93,11 @@ def _shield_sysctls(folder: Path) -> None:
             kernel.bind(shown, target)
 
 
-def _resolve_within_the_cluster(shown: Path) -> None:
-    """Ask the cluster's DNS for names, which says at once what it does not know; the machine's is out of reach."""
+def _use_cluster_dns(shown: Path) -> None:
+    """Use the DNS of the cluster, which answers at once for unknown names; the machine's DNS is unreachable."""
     shown.write_text(f"nameserver {CONTROL_PLANE_IP}\n")
     target = Path("/etc/resolv.conf").resolve()
-    if not target.exists():  # a link into /run, which the node has covered
+    if not target.exists():  # a link into /run, which is covered
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
     kernel.bind(shown, target)
@@ -132,7 +132,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> Path:
 
 
 def _snapshotter(folder: Path) -> str:
-    """An overlay cannot lie on an overlay, as when the machine is itself a container: copy layers there."""
+    """An overlay cannot be on an overlay, for example when the machine is a container: copy layers there."""
     return "native" if kernel.file_system_of(folder) == "overlay" else "overlayfs"
 
 

@@ -1,7 +1,7 @@
 """Mounts by system call.
 
-``mount(8)`` resolves ``/proc/PID/fd/N`` to a path first, and so finds what covers a folder instead of the folder that
-was opened before; the kernel does not.
+``mount(8)`` first resolves ``/proc/PID/fd/N`` to a path, and so uses the mount that covers a folder instead of the
+folder that was opened; the kernel does not.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str, target: Path, *, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Put a file system or a folder in its place.
+    """Mount a file system or a folder.
 
     Raises:
-        OSError: the kernel refused.
+        OSError: the mount failed.
     """
     done = _libc.mount(source.encode(), bytes(target), kind.encode(), ctypes.c_ulong(flags), options.encode())
     if done != 0:
@@ -37,12 +37,12 @@ def mount(source: str, target: Path, *, kind: str = "", flags: int = 0, options:
 
 
 def set_propagation(flags: int) -> None:
-    """Set how mounts below / spread to other mount namespaces."""
+    """Set how mounts below / propagate to other mount namespaces."""
     mount("none", Path("/"), flags=MS_REC | flags)
 
 
 def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
-    """Show *source* (a folder or a file) at *target*, which must exist and be of the same sort."""
+    """Bind *source* (a folder or a file) to *target*, which must exist and be of the same type."""
     mount(str(source), target, flags=MS_BIND | MS_REC)
     if read_only:
         mount("none", target, flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
@@ -50,7 +50,7 @@ def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Path]:
-    """Hold a folder or a file open, and give a path that leads to it whatever covers it meanwhile."""
+    """Keep a folder or a file open, and yield a path to it that stays valid when a mount covers it."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         yield Path(f"/proc/self/fd/{descriptor}")
@@ -59,7 +59,7 @@ def opened(path: Path) -> Iterator[Path]:
 
 
 def cover(folder: Path, *, keep: Callable[[Path], bool]) -> None:
-    """Put an empty file system in memory over *folder*, then show again those of its entries that *keep* wants."""
+    """Mount an empty tmpfs over *folder*, then bind those of its entries for which *keep* returns true."""
     kept = sorted(entry for entry in folder.iterdir() if keep(entry))
     links = {entry: entry.readlink() for entry in kept if entry.is_symlink()}
     held = {entry: os.open(entry, os.O_PATH | os.O_CLOEXEC) for entry in kept if entry not in links}
@@ -85,7 +85,7 @@ def has_capability(number: int) -> bool:
 
 
 def file_system_of(path: Path) -> str:
-    """Return the type of the file system that holds *path*, such as ``ext4`` or ``overlay``."""
+    """Return the type of the file system of *path*, such as ``ext4`` or ``overlay``."""
     device = path.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Client configurations, as JSON (which every reader of YAML reads). Pure."""
+"""Client configurations, as JSON, which is valid YAML."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ CLUSTER_NAME = "epd-local"
 
 
 def render(*, server: str, authority: bytes, certificate: bytes, key: bytes) -> str:
-    """Return a kubeconfig that holds its certificates, so that it can be copied anywhere.
+    """Return a kubeconfig that contains its certificates, so that it can be copied.
 
     Args:
-        server: URL of the API server as the user of the file reaches it.
+        server: URL of the API server for the user of the file.
         authority: PEM of the cluster's certificate authority.
         certificate: PEM of the client's certificate.
         key: PEM of its key.
@@ -32,7 +32,7 @@ def render(*, server: str, authority: bytes, certificate: bytes, key: bytes) -> 
 
 
 def write(path: Path, *, server: str, pki: Path, identity: str) -> None:
-    """Write the kubeconfig of an identity, readable by its owner only."""
+    """Write the kubeconfig of an identity, readable only by its owner."""
     text = render(
         server=server,
         authority=(pki / "ca.crt").read_bytes(),

@@ -1,4 +1,4 @@
-"""Start, change and end the cluster."""
+"""Starts the cluster, or the missing parts of it."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ CONTROL_PLANE_SECONDS = 150.0
 
 @contextmanager
 def changing(where: Locations) -> Iterator[None]:
-    """Let one command at a time change the cluster."""
+    """Allow only one command at a time to change the cluster."""
     with locked(where.state / "lock", waiting_for="changing the cluster"):
         yield
 
 
 def start(where: Locations, *, names: Sequence[str], mounts: Sequence[Mount]) -> None:
-    """Bring up the cluster, or what is missing of it.
+    """Start the cluster, or the missing parts of it.
 
     Args:
-        where: the cluster's folders.
-        names: nodes that must be there; none means those that the cluster has, or the standard ones.
-        mounts: folders of the machine shown in every node; none means those that the cluster has.
+        where: the folders of the cluster.
+        names: nodes that must run; none means the existing nodes, or the default ones.
+        mounts: folders of the machine that are mounted in every node; none means the existing mounts.
 
     Raises:
         LocalClusterError: the machine cannot run it, or a component failed. A new cluster is then stopped again, with
@@ -73,22 +73,22 @@ def start(where: Locations, *, names: Sequence[str], mounts: Sequence[Mount]) ->
             _refuse_other_mounts(config, mounts)
             config = power.with_nodes(config, names)
         try:
-            _bring_up(config, where=where, pause=pause)
+            _start_all(config, where=where, pause=pause)
         except BaseException:
             if is_new:
                 removal.end_processes(where)
-                say(f"the start did not succeed: its processes were ended, its logs are kept in {where.logs}")
+                say(f"the start failed: all processes were stopped, the logs are in {where.logs}")
             raise
-    say(f"the cluster is up: export KUBECONFIG={where.kubeconfig}")
+    say(f"the cluster is running: export KUBECONFIG={where.kubeconfig}")
 
 
 def _refuse_other_mounts(config: ClusterConfig, mounts: Sequence[Mount]) -> None:
     if mounts and set(mounts) != set(config.mounts):
-        has = ", ".join(f"{mount.source}:{mount.target}" for mount in config.mounts) or "none"
-        raise LocalClusterError(f"the running cluster was started with other mounts ({has}): run `make down` first")
+        current = ", ".join(f"{mount.source}:{mount.target}" for mount in config.mounts) or "none"
+        raise LocalClusterError(f"the running cluster has other mounts ({current}): run `make down` first")
 
 
-def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
+def _start_all(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
     config.save()
     where.data.mkdir(parents=True, exist_ok=True)
     keep_archives([pause], store=config.data / "images", immutable=where.cache)
@@ -105,13 +105,13 @@ def _bring_up(config: ClusterConfig, *, where: Locations, pause: Path) -> None:
 
 
 def _start_control_plane(where: Locations) -> None:
-    """Start the first process unless it runs, wait until the API is ready, and open it to the machine."""
+    """Start process 1 if it is not running, wait until the API is ready, and open its port on the machine."""
     if processes.control_plane_init(where.state) is None:
         _write_credentials(where)
         command = processes.new_namespaces(processes.inside_command(CONTROL_PLANE, state=where.state))
         log = where.logs / CONTROL_PLANE / "init.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as file, own_folders.made():
+        with log.open("ab") as file, own_folders.created():
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd="/", start_new_session=True,
                 env=processes.python_environment(),
@@ -148,11 +148,11 @@ def _wait_for_control_plane(where: Locations) -> None:
     raise_failure(where.state, CONTROL_PLANE)
     if not in_time:
         log = where.logs / CONTROL_PLANE / "init.log"
-        raise ComponentFailedError(CONTROL_PLANE, problem=f"is not up after {CONTROL_PLANE_SECONDS:.0f} s", log=log)
+        raise ComponentFailedError(CONTROL_PLANE, problem=f"is not ready after {CONTROL_PLANE_SECONDS:.0f} s", log=log)
 
 
 def _listen_for_api() -> socket.socket:
-    """The usual port, so that kubeconfigs stay valid from one cluster to the next, or any free one."""
+    """Listen on the preferred port, so that kubeconfigs stay valid for the next cluster, or on any free port."""
     try:
         return exposure.listen(PREFERRED_API_PORT)
     except LocalClusterError:

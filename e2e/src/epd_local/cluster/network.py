@@ -1,4 +1,4 @@
-"""The cluster's network: a bridge in the control plane's namespace and one cable to every node."""
+"""The network of the cluster: a bridge in the namespace of the control plane, with a veth pair to every node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epd_local.progress import call, wait_until
 
 BRIDGE = "br0"
 NODE_INTERFACE = "eth0"
-CABLE_SECONDS = 30.0
+LINK_SECONDS = 30.0
 
 
 def ip(arguments: str) -> None:
@@ -25,26 +25,26 @@ def ip(arguments: str) -> None:
 
 
 def set_up_bridge() -> None:
-    """Make the bridge that the nodes are plugged into, in the control plane's namespace."""
+    """Create the bridge for the nodes, in the namespace of the control plane."""
     ip("link set lo up")
     ip(f"link add {BRIDGE} type bridge")
     ip(f"addr add {CONTROL_PLANE_IP}/{NODE_NETWORK_PREFIX} dev {BRIDGE}")
     ip(f"link set {BRIDGE} up")
     forward_packets()
-    # Nodes reach the pods of others by way of the bridge's host, which must not tell them of a shorter way.
+    # Nodes reach the pods of other nodes through this namespace, which must not send ICMP redirects to a shorter route.
     for interface in ("all", BRIDGE):
         Path(f"/proc/sys/net/ipv4/conf/{interface}/send_redirects").write_text("0")
 
 
 def forward_packets() -> None:
-    """Let this network namespace route."""
+    """Enable IP forwarding in this network namespace."""
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def plug_in(node: Node, *, pid: int) -> None:
-    """Lay the cable from the bridge to a node, given a process of the node, and route its pods there."""
+def connect(node: Node, *, pid: int) -> None:
+    """Create the veth pair from the bridge to a node, given a process of the node, and the route to its pods."""
     names = {name for _, name in socket.if_nameindex()}
-    if node.link in names:  # a node that lost its power a moment ago
+    if node.link in names:  # of a node that has just crashed
         ip(f"link del {node.link}")
     ip(f"link add {node.link} type veth peer name {NODE_INTERFACE} netns {pid}")
     ip(f"link set {node.link} master {BRIDGE} up")
@@ -52,27 +52,27 @@ def plug_in(node: Node, *, pid: int) -> None:
 
 
 def route_services_through(node: Node | None) -> None:
-    """Send what the control plane's namespace sends to Services by way of a node, whose kube-proxy knows them."""
+    """Route Services in the namespace of the control plane through a node, whose kube-proxy translates them."""
     if node is None:
-        call(["ip", "route", "flush", SERVICE_NETWORK], what="taking away the route to Services")
+        call(["ip", "route", "flush", SERVICE_NETWORK], what="removing the route to Services")
     else:
         ip(f"route replace {SERVICE_NETWORK} via {node.address}")
 
 
 def set_up_node(node: Node) -> None:
-    """Wait for the cable and bring the node's side up, in the node's namespace.
+    """Wait for the veth pair and configure the side of the node, in the namespace of the node.
 
     Raises:
-        LocalClusterError: no cable came.
+        LocalClusterError: the veth pair was not created.
     """
     ip("link set lo up")
-    if not wait_until(_has_cable, seconds=CABLE_SECONDS, interval=0.02):
-        raise LocalClusterError(f"no network cable was laid to {node.name} within {CABLE_SECONDS:.0f} s")
+    if not wait_until(_has_link, seconds=LINK_SECONDS, interval=0.02):
+        raise LocalClusterError(f"no veth pair was created for {node.name} within {LINK_SECONDS:.0f} s")
     ip(f"addr add {node.address}/{NODE_NETWORK_PREFIX} dev {NODE_INTERFACE}")
     ip(f"link set {NODE_INTERFACE} up")
     ip(f"route add default via {CONTROL_PLANE_IP}")
     forward_packets()
 
 
-def _has_cable() -> bool:
+def _has_link() -> bool:
     return NODE_INTERFACE in {name for _, name in socket.if_nameindex()}

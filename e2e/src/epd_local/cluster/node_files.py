@@ -1,4 +1,4 @@
-"""Configuration files of a node: CNI, containerd, kubelet, kube-proxy. Pure."""
+"""Configuration files of a node: CNI, containerd, kubelet, kube-proxy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_CONFIG_FOLDER = "/etc/cni/net.d"
 PAUSE_IMAGE = "docker.io/epd-operator/pause:1"
 
-# The kubelet writes these machine-wide settings at its start. Each node shows it files that already hold the values
-# it wants, so that the machine keeps its own.
+# The kubelet writes these machine-wide settings at its start. Each node covers them with files that already contain
+# these values, so that the settings of the machine do not change.
 KUBELET_SYSCTLS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -27,15 +27,15 @@ KUBELET_SYSCTLS = {
 
 @dataclass(frozen=True)
 class Host:
-    """What a node's configuration depends on in the machine."""
+    """Properties of the machine that the configuration of a node depends on."""
 
     cni_folder: str
-    snapshotter: str  # overlayfs, or native where the disk is itself an overlay
+    snapshotter: str  # overlayfs, or native if the disk is an overlay
     may_raise_oom_priority: bool  # has CAP_SYS_RESOURCE
 
 
 def cni_config(node: Node) -> dict[str, Any]:
-    """Return the pod network: routed pairs of interfaces, so that Services need no setting of bridges."""
+    """Return the pod network: routed veth pairs, so that Services need no bridge settings."""
     ranges = [[{"subnet": node.pod_network}]]
     ipam = {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}
     plugins = [
@@ -47,14 +47,14 @@ def cni_config(node: Node) -> dict[str, Any]:
 
 def containerd_config(host: Host) -> str:
     """Return containerd's configuration (version 2, read by containerd 1.6 to 2.x)."""
-    # Without CAP_SYS_RESOURCE runc dies when it lowers an OOM score; containerd can leave the score as it is instead.
+    # Without CAP_SYS_RESOURCE runc fails when it lowers an OOM score; with this setting containerd does not lower it.
     restrict = "false" if host.may_raise_oom_priority else "true"
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     return f"""\
 version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
-# It would make a folder in the machine's /opt.
+# It would create a folder in the /opt of the machine.
 disabled_plugins = ["io.containerd.internal.v1.opt"]
 
 [grpc]
@@ -85,10 +85,10 @@ def kubelet_config(node: Node, *, cgroup: str, pki: Path, resolv_conf: Path) -> 
     """Return the kubelet's configuration.
 
     Args:
-        node: whom it is for.
-        cgroup: the node's own cgroup; kubelets that shared one would end each other's pods as orphans.
+        node: the node of the kubelet.
+        cgroup: cgroup of the node; kubelets with a common cgroup would kill each other's pods as orphans.
         pki: folder of the cluster's certificates.
-        resolv_conf: what pods that do not use the cluster's DNS get.
+        resolv_conf: resolv.conf of pods that do not use the DNS of the cluster.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -111,7 +111,7 @@ def kubelet_config(node: Node, *, cgroup: str, pki: Path, resolv_conf: Path) -> 
         "resolvConf": str(resolv_conf),
         "registerWithTaints": node.taints,
         "nodeStatusUpdateFrequency": "4s",
-        # There is no registry to fetch a collected image from again.
+        # There is no registry, so a removed image could not be pulled again.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {
@@ -133,7 +133,7 @@ def kubelet_arguments(node: Node, *, binary: str, config: Path, kubeconfig: Path
 
 
 def render_labels(labels: Mapping[str, str]) -> str:
-    """Return labels as the kubelet's flag takes them."""
+    """Return labels in the format of the kubelet's flag."""
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
@@ -145,8 +145,8 @@ def proxy_config(node: Node, *, kubeconfig: Path) -> dict[str, Any]:
         "mode": "nftables",
         "hostnameOverride": node.name,
         "clientConnection": {"kubeconfig": str(kubeconfig)},
-        # Traffic from elsewhere, such as the forwarder's, is masqueraded, so that answers come back the same way.
+        # Traffic from other addresses, such as the forwarder's, is masqueraded, so that answers take the same path.
         "clusterCIDR": POD_NETWORK,
-        # The table of connections is the machine's: leave its size alone.
+        # The conntrack table belongs to the machine: do not change its size.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }

@@ -1,4 +1,4 @@
-"""Address plan and kinds of nodes: what every part of the cluster must agree on. Pure."""
+"""Addresses and kinds of nodes, which all parts of the cluster use."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What nodes of one kind look like to the scheduler."""
+class NodeKind:
+    """GPU product and number of GPUs of a kind of node."""
 
     product: str = ""
     gpus: int = 0
 
 
 KINDS = {
-    "gb200": Kind("NVIDIA-GB200", 4),
-    "rtx": Kind("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", 2),
-    "cpu": Kind(),
+    "gb200": NodeKind("NVIDIA-GB200", 4),
+    "rtx": NodeKind("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", 2),
+    "cpu": NodeKind(),
 }
 _NAME = re.compile(rf"({'|'.join(KINDS)})-(0|[1-9]\d?)")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node by its name and its place in the address plan."""
+    """A node: its name, and the index from which its addresses follow."""
 
     name: str
     index: int
 
     @property
-    def kind(self) -> Kind:
-        """What the node looks like."""
+    def kind(self) -> NodeKind:
+        """The kind of the node."""
         return KINDS[self.name.rsplit("-", 1)[0]]
 
     @property
@@ -65,36 +65,36 @@ class Node:
 
     @property
     def link(self) -> str:
-        """Name of the node's cable on the bridge; the kernel allows 15 characters."""
+        """Name of the interface of the node on the bridge; the kernel allows 15 characters."""
         return f"node{self.index}"
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels beside those that every kubelet sets."""
+        """Labels in addition to those that every kubelet sets."""
         return {PRODUCT_LABEL: self.kind.product} if self.kind.gpus else {}
 
     @property
     def taints(self) -> list[dict[str, str]]:
-        """Nodes with GPUs are kept for pods that ask for them."""
+        """Nodes with GPUs accept only pods with a toleration."""
         return [{"key": GPU_RESOURCE, "value": "present", "effect": "NoSchedule"}] if self.kind.gpus else []
 
 
 def check_name(name: str) -> str:
-    """Return *name* if a node may be called so.
+    """Return *name* if it is a valid name of a node.
 
     Raises:
-        LocalClusterError: the kind is unknown or the number is not one of 0 to 99.
+        LocalClusterError: the kind is unknown or the number is not from 0 to 99.
     """
     if not _NAME.fullmatch(name):
         kinds = ", ".join(f"{kind}-0" for kind in KINDS)
-        raise LocalClusterError(f"{name!r} is no node's name: a kind and a number are wanted, such as {kinds}")
+        raise LocalClusterError(f"{name!r} is not a valid name of a node: use a kind and a number, such as {kinds}")
     return name
 
 
 def place(names: Sequence[str], *, existing: Sequence[Node] = ()) -> tuple[Node, ...]:
-    """Return the existing nodes followed by new ones for names not yet there, each with an index of its own.
+    """Return the existing nodes followed by new ones for further names, each with its own index.
 
-    An existing node keeps its index, so that a node returns under the address that it had.
+    An existing node keeps its index, so that a restarted node has the same address.
     """
     nodes = list(existing)
     taken = {node.name for node in nodes}
@@ -103,7 +103,7 @@ def place(names: Sequence[str], *, existing: Sequence[Node] = ()) -> tuple[Node,
             continue
         index = len(nodes)
         if index >= MAX_NODES:
-            raise LocalClusterError(f"the address plan has room for {MAX_NODES} nodes")
+            raise LocalClusterError(f"a cluster can have at most {MAX_NODES} nodes")
         nodes.append(Node(name=name, index=index))
         taken.add(name)
     return tuple(nodes)

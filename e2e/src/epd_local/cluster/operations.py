@@ -1,4 +1,4 @@
-"""What can be done to a running cluster: nodes come and go, images are loaded, Services are exposed."""
+"""Operations on a running cluster: start and crash nodes, load images, expose Services, stop the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def running_config(where: Locations) -> ClusterConfig:
     """Return the configuration of the cluster.
 
     Raises:
-        LocalClusterError: it is not running, or not for this user to change.
+        LocalClusterError: it is not running, or this user is not root.
     """
     preflight.require_root()
     config = configuration.load(where.state)
@@ -33,7 +33,7 @@ def running_config(where: Locations) -> ClusterConfig:
 
 
 def switch_node_on(where: Locations, *, name: str) -> None:
-    """Bring a node back, or add a new one; one that has power is only waited for."""
+    """Start a node that crashed, or a new one, and wait until it is ready."""
     with changing(where):
         config = power.with_nodes(running_config(where), [name])
         config.save()
@@ -45,18 +45,18 @@ def switch_node_on(where: Locations, *, name: str) -> None:
 
 
 def crash_node(where: Locations, *, name: str) -> None:
-    """Take a node's power away."""
+    """Simulate a power failure of a node."""
     with changing(where):
         config = running_config(where)
         power.switch_off(config, config.node(name))
         power.route_services(config)
-    say(f"{name} lost its power; the cluster notices within a minute. `node {name}` brings it back")
+    say(f"{name} has no power; the cluster detects it within a minute. `node {name}` starts it again")
 
 
 def load_images(where: Locations, *, archives: Sequence[Path], nodes: Sequence[str] = ()) -> None:
-    """Import image archives into nodes that have power, all of them unless some are named.
+    """Import image archives into the given nodes, or into all nodes that have power.
 
-    A node that returns or is added gets every image that was loaded.
+    A node that is started later gets all images too.
     """
     with changing(where):
         config = running_config(where)
@@ -65,7 +65,7 @@ def load_images(where: Locations, *, archives: Sequence[Path], nodes: Sequence[s
         chosen = [config.node(name).name for name in nodes] or list(powered)
         if off := [name for name in chosen if name not in powered]:
             raise LocalClusterError(
-                f"without power: {', '.join(off)}; they get the images when `node` brings them back"
+                f"these nodes have no power: {', '.join(off)}; they get the images when `node` starts them"
             )
         with step(f"loading {', '.join(path.name for path in archives)} into {', '.join(chosen)}", usually="5 s"):
 
@@ -82,7 +82,7 @@ def load_images(where: Locations, *, archives: Sequence[Path], nodes: Sequence[s
 
 
 def expose(where: Locations, *, service: str, local_port: int) -> None:
-    """Make a Service answer on a port of the machine."""
+    """Make a Service reachable on a port of the machine."""
     wanted = exposure.parse_service_port(service)
     with changing(where):
         running_config(where)
@@ -90,7 +90,7 @@ def expose(where: Locations, *, service: str, local_port: int) -> None:
 
 
 def execute(where: Locations, *, name: str, command: Sequence[str]) -> NoReturn:
-    """Become a command in the namespaces of a node or of the control plane."""
+    """Replace this process by a command in the namespaces of a node or of the control plane."""
     running_config(where)
     if name == CONTROL_PLANE:
         init = processes.control_plane_init(where.state)
@@ -103,12 +103,12 @@ def execute(where: Locations, *, name: str, command: Sequence[str]) -> NoReturn:
 
 
 def down(where: Locations) -> None:
-    """End the cluster and remove every trace of it; nothing to end is fine."""
+    """Stop the cluster and remove all its files and processes; without a cluster do nothing."""
     preflight.require_root()
     if not where.state.exists() and not where.data.exists() and not processes.find(where.state):
-        say("there is no cluster")
+        say("no cluster is running")
         return
     with changing(where):
         removal.remove_everything(where)
-        removal.forget(where)
-    say("the cluster is gone")
+        removal.remove_state_folder(where)
+    say("the cluster was removed")

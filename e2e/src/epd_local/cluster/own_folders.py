@@ -1,7 +1,7 @@
-"""Folders of the machine over which every node lays its own: made where missing, removed with the last cluster.
+"""Folders of the machine over which every node mounts its own: created if missing, removed with the last cluster.
 
-The kernel lets a folder be removed although something is mounted over it in another namespace, and takes that mount
-away too. So what one cluster made may carry another one's mounts, and stays until no cluster is left.
+The kernel allows to remove a folder that is a mount point in another namespace, and removes that mount too. So the
+folders stay until no cluster is running, because other clusters may have mounts there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ LOCK = Path("/run/epd-operator-folders.lock")
 
 
 @contextmanager
-def made() -> Iterator[None]:
-    """Make the folders; the caller starts its first process within, which from then on keeps them there."""
+def created() -> Iterator[None]:
+    """Create the folders; the caller starts process 1 of its cluster inside, which keeps them from being removed."""
     with locked(LOCK, waiting_for="starting or ending a cluster"):
         record: list[str] = json.loads(RECORD.read_text()) if RECORD.exists() else []
         for folder in OWN_FOLDERS:
@@ -41,7 +41,7 @@ def made() -> Iterator[None]:
 
 
 def remove_unless_used() -> None:
-    """Remove the folders that were made, unless a cluster still runs; what is no longer empty stays."""
+    """Remove the folders that were created, unless a cluster still runs or they are not empty."""
     with locked(LOCK, waiting_for="starting or ending a cluster"):
         if any(processes.states_in_use()):
             return
@@ -49,7 +49,7 @@ def remove_unless_used() -> None:
             for text in reversed(json.loads(RECORD.read_text())):
                 try:
                     Path(text).rmdir()
-                except OSError:  # someone put something there since, or removed it
+                except OSError:  # not empty any more, or already removed
                     continue
             RECORD.unlink()
         LOCK.unlink()

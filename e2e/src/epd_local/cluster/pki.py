@@ -1,4 +1,4 @@
-"""A private certificate authority: every component has a certificate of its own, and none is anonymous."""
+"""A private certificate authority: every component has its own certificate."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ VALID_DAYS = "3650"
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Who a certificate says its holder is, as Kubernetes reads it: CN is the user, O are the groups."""
+class CertificateIdentity:
+    """The identity in a certificate, as Kubernetes reads it: CN is the user, O are the groups."""
 
     file: str
     user: str
     groups: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # subject alternative names; a certificate with any is for a server
+    names: tuple[str, ...] = ()  # subject alternative names, only for a server
 
     @property
     def subject(self) -> str:
-        """Subject as openssl wants it."""
+        """The subject in the format of openssl."""
         return "".join(f"/O={group}" for group in self.groups) + f"/CN={self.user}"
 
     @property
@@ -40,28 +40,28 @@ class Identity:
         return "\n".join(lines) + "\n"
 
 
-def control_plane_identities() -> tuple[Identity, ...]:
+def control_plane_identities() -> tuple[CertificateIdentity, ...]:
     """Return the identities of the control plane's components and of the administrator."""
     service = "kubernetes.default.svc"
     dns = ("localhost", "kubernetes", "kubernetes.default", service, f"{service}.{CLUSTER_DOMAIN}")
     addresses = ("127.0.0.1", CONTROL_PLANE_IP, API_SERVICE_IP)
     names = (*(f"DNS:{name}" for name in dns), *(f"IP:{address}" for address in addresses))
     return (
-        Identity("apiserver", "kube-apiserver", names=names),
-        Identity("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
-        Identity("admin", "kubernetes-admin", groups=("system:masters",)),
-        Identity("controller-manager", "system:kube-controller-manager"),
-        Identity("scheduler", "system:kube-scheduler"),
-        Identity("kube-proxy", "system:kube-proxy"),
-        Identity("coredns", "system:coredns"),
+        CertificateIdentity("apiserver", "kube-apiserver", names=names),
+        CertificateIdentity("apiserver-kubelet-client", "kube-apiserver-kubelet-client"),
+        CertificateIdentity("admin", "kubernetes-admin", groups=("system:masters",)),
+        CertificateIdentity("controller-manager", "system:kube-controller-manager"),
+        CertificateIdentity("scheduler", "system:kube-scheduler"),
+        CertificateIdentity("kube-proxy", "system:kube-proxy"),
+        CertificateIdentity("coredns", "system:coredns"),
     )
 
 
-def node_identities(node: Node) -> tuple[Identity, ...]:
-    """Return who the node's kubelet is as a client of the API server, and as a server to it."""
+def node_identities(node: Node) -> tuple[CertificateIdentity, ...]:
+    """Return the identities of the kubelet of a node: as a client of the API server, and as a server."""
     return (
-        Identity(f"kubelet-{node.name}", f"system:node:{node.name}", groups=("system:nodes",)),
-        Identity(
+        CertificateIdentity(f"kubelet-{node.name}", f"system:node:{node.name}", groups=("system:nodes",)),
+        CertificateIdentity(
             f"kubelet-{node.name}-serving",
             f"system:node:{node.name}",
             groups=("system:nodes",),
@@ -71,21 +71,21 @@ def node_identities(node: Node) -> tuple[Identity, ...]:
 
 
 def ensure_authority(folder: Path) -> None:
-    """Make the authority and the key that signs service account tokens, unless they are there."""
+    """Create the authority and the key for service account tokens, unless they exist."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not (folder / "ca.crt").exists():
         _key(folder / "ca.key")
         command = ["openssl", "req", "-x509", "-new", "-key", folder / "ca.key", "-subj", "/CN=epd-local-ca"]
         command += ["-days", VALID_DAYS, "-addext", "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"]
-        call([*command, "-out", folder / "ca.crt"], what="making the certificate authority")
+        call([*command, "-out", folder / "ca.crt"], what="creating the certificate authority")
     if not (folder / "sa.pub").exists():
         _key(folder / "sa.key")
         command = ["openssl", "ec", "-in", folder / "sa.key", "-pubout", "-out", folder / "sa.pub"]
-        call(command, what="making the key of service accounts")
+        call(command, what="creating the key of service accounts")
 
 
-def ensure_certificates(identities: Sequence[Identity], *, folder: Path) -> None:
-    """Make a key and a certificate for each identity that has none."""
+def ensure_certificates(identities: Sequence[CertificateIdentity], *, folder: Path) -> None:
+    """Create a key and a certificate for each identity that has none."""
     for identity in identities:
         certificate = folder / f"{identity.file}.crt"
         if certificate.exists():
@@ -94,7 +94,7 @@ def ensure_certificates(identities: Sequence[Identity], *, folder: Path) -> None
         _key(key)
         request = call(
             ["openssl", "req", "-new", "-key", key, "-subj", identity.subject],
-            what=f"asking for the certificate of {identity.user}",
+            what=f"requesting the certificate of {identity.user}",
         )
         extensions = folder / f"{identity.file}.ext"
         extensions.write_text(identity.extensions)
@@ -106,7 +106,7 @@ def ensure_certificates(identities: Sequence[Identity], *, folder: Path) -> None
 
 
 def _key(path: Path) -> None:
-    """Write a new P-256 key: signed in a fraction of the time of RSA."""
+    """Write a new P-256 key, which is faster to create than an RSA key."""
     command = ["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path]
-    call(command, what=f"making the key {path.name}")
+    call(command, what=f"creating the key {path.name}")
     path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Switch nodes on and off, and wait until they are what the cluster expects."""
+"""Switches nodes on and off, and waits until they are ready."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epd_local.cluster import cgroups, control_plane, kubeconfig, pki, processes
 from epd_local.cluster.api import ApiClient
 from epd_local.cluster.config import ClusterConfig
 from epd_local.cluster.nodes import API_PORT, CONTROL_PLANE_IP, GPU_RESOURCE, Node, place
-from epd_local.cluster.supervisor import forget_failure, raise_failure, read_failure
+from epd_local.cluster.supervisor import clear_failures, raise_failure, read_failure
 from epd_local.errors import ComponentFailedError, LocalClusterError
 from epd_local.progress import call, say, wait_until
 
@@ -22,12 +22,12 @@ SERVICE_ACCOUNT_SECONDS = 60.0
 
 
 def with_nodes(config: ClusterConfig, names: Sequence[str]) -> ClusterConfig:
-    """Return the configuration with nodes added for names that it lacks."""
+    """Return the configuration with nodes of these names added."""
     return dataclasses.replace(config, nodes=place(names, existing=config.nodes))
 
 
 def switch_on(config: ClusterConfig, node: Node) -> None:
-    """Start a node's processes; the node comes up with the data that it had."""
+    """Start the processes of a node, with its previous data."""
     init = processes.control_plane_init(config.state)
     if init is None:
         raise LocalClusterError("the cluster is not running; run `python3 -m epd_local start`")
@@ -36,7 +36,7 @@ def switch_on(config: ClusterConfig, node: Node) -> None:
     identity = f"kubelet-{node.name}"
     path = control_plane.kubeconfig_of(config.state, identity)
     kubeconfig.write(path, server=API_URL, pki=folder, identity=identity)
-    forget_failure(config.state, node.name)
+    clear_failures(config.state, node.name)
     home = config.data / "nodes" / node.name
     home.mkdir(parents=True, exist_ok=True)
     (home / "switched-on").write_text(str(time.time()))
@@ -49,29 +49,27 @@ def switch_on(config: ClusterConfig, node: Node) -> None:
 
 
 def ensure_on(config: ClusterConfig, node: Node) -> None:
-    """Switch a node on unless it runs; one that runs with a failed component is switched off first, which is said."""
+    """Switch a node on unless it runs; a node with a failed component is switched off first."""
     if node.name in processes.node_inits(config.state):
         failure = read_failure(config.state, node.name)
         if failure is None:
             return
-        say(f"{node.name}: {failure.text}. It is switched off and on again")
+        say(f"{node.name}: {failure.text}. Restarting the node")
         switch_off(config, node)
     switch_on(config, node)
 
 
 def switch_off(config: ClusterConfig, node: Node) -> None:
-    """Take a node's power away: every process of it ends at once, and nobody is told."""
+    """Simulate a power failure of a node: all its processes end at once, without a signal that they could handle."""
     init = processes.node_inits(config.state).get(node.name)
     if init is None:
-        raise LocalClusterError(
-            f"{node.name} has no power already; `python3 -m epd_local node {node.name}` brings it back"
-        )
+        raise LocalClusterError(f"{node.name} has no power; `python3 -m epd_local node {node.name}` starts it again")
     processes.end(init)
     cgroups.remove(config.name, node.name, where=cgroups.hierarchies())
 
 
 def wait_ready(config: ClusterConfig, node: Node, *, api: ApiClient) -> None:
-    """Wait until the node's kubelet says that it is ready, and its GPUs are in its status.
+    """Wait until the kubelet reports that the node is ready, and write its GPUs into its status.
 
     Raises:
         ComponentFailedError: one of its components failed, or it is not ready in time.
@@ -87,7 +85,7 @@ def wait_ready(config: ClusterConfig, node: Node, *, api: ApiClient) -> None:
         log = config.state / "logs" / node.name / "kubelet.log"
         raise ComponentFailedError(node.name, problem=f"is not Ready after {NODE_SECONDS:.0f} s", log=log)
     if node.kind.gpus:
-        _show_gpus(node, api=api)
+        _write_gpus(node, api=api)
 
 
 def _is_ready(node: Node, *, api: ApiClient, since: float) -> bool:
@@ -96,26 +94,26 @@ def _is_ready(node: Node, *, api: ApiClient, since: float) -> bool:
 
 
 def reports_ready(node: dict[str, Any], *, since: float) -> bool:
-    """Return whether a Node object says Ready, and says so since a time in seconds of the epoch.
+    """Return whether a Node object is Ready, with a heartbeat after a time in seconds of the epoch.
 
-    The API keeps the last word of a node that lost its power, which may well be "ready".
+    After a power failure the API server still has the last status of the node, which may be Ready.
     """
     for condition in node.get("status", {}).get("conditions", []):
         if condition["type"] == "Ready" and condition["status"] == "True":
-            said = datetime.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-            return said.timestamp() >= int(since)
+            heartbeat = datetime.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+            return heartbeat.timestamp() >= int(since)
     return False
 
 
-def _show_gpus(node: Node, *, api: ApiClient) -> None:
-    """Write the GPUs into the node's status, as a device plugin would make the kubelet do."""
+def _write_gpus(node: Node, *, api: ApiClient) -> None:
+    """Write the GPUs into the status of the node, like a device plugin through the kubelet."""
     path = f"/api/v1/nodes/{node.name}/status"
     wanted = {GPU_RESOURCE: str(node.kind.gpus)}
     api.patch(path, {"status": {"capacity": wanted, "allocatable": wanted}})
 
 
 def route_services(config: ClusterConfig) -> None:
-    """Lead the forwarders to Services by way of a node that has power; nodes for everyday pods come first."""
+    """Route Services for the forwarders through a node that has power; nodes without GPUs are preferred."""
     init = processes.control_plane_init(config.state)
     powered = processes.node_inits(config.state)
     candidates = sorted((node for node in config.nodes if node.name in powered), key=lambda node: bool(node.kind.gpus))
@@ -126,9 +124,9 @@ def route_services(config: ClusterConfig) -> None:
 
 
 def wait_for_service_account(api: ApiClient) -> None:
-    """Wait for the account that every pod of the default namespace runs under; without it none can be created."""
+    """Wait for the ServiceAccount of the default namespace, without which no pod can be created there."""
     path = "/api/v1/namespaces/default/serviceaccounts/default"
     if not wait_until(lambda: api.exists(path), seconds=SERVICE_ACCOUNT_SECONDS):
         raise LocalClusterError(
-            f"the controller manager made no service account in {SERVICE_ACCOUNT_SECONDS:.0f} s; see its log"
+            f"the controller manager created no ServiceAccount within {SERVICE_ACCOUNT_SECONDS:.0f} s; see its log"
         )

@@ -1,4 +1,4 @@
-"""Whether this machine can run the cluster, found out before anything is changed."""
+"""Checks that this machine can run the cluster, before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from epd_local.errors import LocalClusterError
 
 
 def require_root() -> None:
-    """Refuse anyone but root.
+    """Check that the user is root, on Linux.
 
     Raises:
-        LocalClusterError: not root, or not Linux.
+        LocalClusterError: the user is not root, or the system is not Linux.
     """
     if not sys.platform.startswith("linux"):
         raise LocalClusterError("the local cluster needs Linux; see docs/local-cluster.md for kind on other systems")
@@ -24,14 +24,16 @@ def require_root() -> None:
 
 
 def check() -> str:
-    """Check what the cluster needs of the machine, and return the folder of the CNI plugins.
+    """Check the requirements of the cluster, and return the folder of the CNI plugins.
 
     Raises:
-        LocalClusterError: something is missing; the message says what to do.
+        LocalClusterError: a requirement is missing; the message has the fix.
     """
     require_root()
     if lacking := packages.missing(packages.CLUSTER_PACKAGES):
-        raise LocalClusterError(f"these are missing: {packages.describe(lacking)}; run `python3 -m epd_local packages`")
+        raise LocalClusterError(
+            f"these packages are missing: {packages.describe(lacking)}; run `python3 -m epd_local packages`"
+        )
     _check_namespaces()
     cgroups.hierarchies()
     folder = packages.cni_folder()
@@ -45,6 +47,6 @@ def _check_namespaces() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LocalClusterError(
-            f"this machine does not let root make namespaces and mount in them ({done.stderr.strip()}); "
-            "in a container, start it privileged"
+            f"root cannot create namespaces with mounts on this machine ({done.stderr.strip()}); "
+            "if it is a container, start it with --privileged"
         )

@@ -1,7 +1,7 @@
-"""Find the cluster's processes by their command lines, and enter their namespaces.
+"""Finds the processes of the cluster by their command lines, and enters their namespaces.
 
-No file holds a process number: such files outlive their processes, and numbers are used again. Every process of the
-tool inside a cluster is started as ``… -m epd_local.cluster.inside ROLE --state STATE …``, and is found by that.
+There are no files with process IDs: such files may be left over, and IDs are used again. Every process of the tool
+inside a cluster has the command line ``… -m epd_local.cluster.inside ROLE --state STATE …``, by which it is found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODULE = "epd_local.cluster.inside"
 END_SECONDS = 10.0
 NAMESPACES = ("--net", "--mount", "--uts", "--ipc", "--pid")
 
-# Components see none of the caller's settings: a proxy meant for the machine leads nowhere from inside.
+# Components do not inherit the variables of the caller: a proxy of the machine is unreachable from inside.
 COMPONENT_ENVIRONMENT = {"PATH": SEARCH_PATH, "HOME": "/root", "LANG": "C.UTF-8"}
 PYTHON_ENVIRONMENT = {**COMPONENT_ENVIRONMENT, "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -32,7 +32,7 @@ class Process:
 
     pid: int
     role: str
-    arguments: tuple[str, ...]  # what follows the role
+    arguments: tuple[str, ...]  # after the role
     is_namespace_init: bool
 
     def option(self, name: str) -> str:
@@ -47,7 +47,7 @@ def inside_command(role: str, *, state: Path, arguments: Sequence[str] = ()) -> 
 
 
 def new_namespaces(command: Sequence[str]) -> list[str]:
-    """Return a command line that runs *command* as first process of namespaces of its own."""
+    """Return a command line that runs *command* as process 1 of new namespaces."""
     return ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "--", *command]
 
 
@@ -85,17 +85,17 @@ def states_in_use() -> set[str]:
 
 
 def control_plane_init(state: Path) -> int | None:
-    """Return the process number of the cluster's first process, seen from the machine."""
+    """Return the process ID of process 1 of the cluster, as seen from the machine."""
     return next((found.pid for found in find(state, role="control-plane") if found.is_namespace_init), None)
 
 
 def node_inits(state: Path) -> dict[str, int]:
-    """Return the first process of every node that has power, by the node's name."""
+    """Return process 1 of every node that has power, by the name of the node."""
     return {found.arguments[0]: found.pid for found in find(state, role="node") if found.is_namespace_init}
 
 
 def end(pid: int) -> None:
-    """Kill a process and wait until it is gone, with all that it held."""
+    """Kill a process and wait until it has ended and released its resources."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -110,7 +110,7 @@ def end(pid: int) -> None:
 
 
 def python_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables for the tool's own processes inside, which need Python's libraries where they are."""
+    """Return the variables for processes of the tool inside the cluster, with the path of Python's libraries."""
     libraries = {"LD_LIBRARY_PATH": environ["LD_LIBRARY_PATH"]} if "LD_LIBRARY_PATH" in environ else {}
     return {**PYTHON_ENVIRONMENT, **libraries}
 
@@ -126,7 +126,7 @@ def _command_lines() -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_namespace_init(pid: int) -> bool:
-    """Return whether a process is number 1 in a PID namespace below this one."""
+    """Return whether a process is process 1 of a PID namespace below this one."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):

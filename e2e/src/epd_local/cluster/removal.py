@@ -1,4 +1,4 @@
-"""End the cluster and remove every trace of it."""
+"""Stops the cluster and removes all its files and processes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def end_processes(where: Locations) -> None:
     """Kill every process of the cluster.
 
     Raises:
-        LocalClusterError: some are still there.
+        LocalClusterError: some do not end.
     """
-    # The first process takes everything below it along, nodes and pods included; the rest is what it had not started.
+    # All nodes and pods end with process 1; other processes follow, if there are any.
     for process in sorted(processes.find(where.state), key=lambda found: not found.is_namespace_init):
         processes.end(process.pid)
     if not wait_until(lambda: not processes.find(where.state), seconds=END_SECONDS):
@@ -30,7 +30,7 @@ def end_processes(where: Locations) -> None:
 
 
 def remove_everything(where: Locations) -> None:
-    """End the cluster in whatever state it is, and remove its cgroups and folders. Nothing to remove is fine.
+    """Stop the cluster in any state, and remove its cgroups and folders, if there are any.
 
     Raises:
         LocalClusterError: something is still in use.
@@ -44,7 +44,7 @@ def remove_everything(where: Locations) -> None:
     _remove_content(where.data)
     if where.data.is_dir():
         where.data.rmdir()
-    # What says that the folder is a cluster's goes last: after an interruption, the rest can still be removed.
+    # The file that marks the folder of a cluster is removed last, so that an interrupted removal can be repeated.
     _remove_content(where.state, keep=(where.state / "lock", where.state / FILE_NAME))
     (where.state / FILE_NAME).unlink(missing_ok=True)
 
@@ -61,25 +61,27 @@ def _remove_content(folder: Path, *, keep: Sequence[Path] = ()) -> None:
 
 
 def _refuse_foreign_folder(where: Locations) -> None:
-    """Never empty a folder that holds something else, such as a home folder that ``EPD_STATE`` was set to."""
+    """Refuse to empty a folder with other files, for example a home folder in ``EPD_STATE``."""
     if where.state == DEFAULT_STATE or not where.state.is_dir() or (where.state / FILE_NAME).exists():
         return
     if others := sorted(entry.name for entry in where.state.iterdir() if entry.name != "lock"):
         raise LocalClusterError(
-            f"{where.state} holds things that are not of a cluster ({', '.join(others[:3])}, …): "
-            "set EPD_STATE to a folder of its own"
+            f"{where.state} contains files that do not belong to a cluster ({', '.join(others[:3])}, …): "
+            "set EPD_STATE to a separate folder"
         )
 
 
-def forget(where: Locations) -> None:
+def remove_state_folder(where: Locations) -> None:
     """Remove the state folder itself, with the lock that the caller holds."""
     (where.state / "lock").unlink(missing_ok=True)
     where.state.rmdir()
 
 
 def _refuse_mounts_below(folder: Path) -> None:
-    """Never delete through a mount: what lies behind it is not the cluster's."""
+    """Refuse to delete through a mount, because its files do not belong to the cluster."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        place = Path(line.split()[4])
-        if place != folder and place.is_relative_to(folder):
-            raise LocalClusterError(f"{place} is mounted below {folder}, which is to be removed: unmount it first")
+        mount_point = Path(line.split()[4])
+        if mount_point != folder and mount_point.is_relative_to(folder):
+            raise LocalClusterError(
+                f"{mount_point} is mounted below {folder}, which is to be removed: unmount it first"
+            )

@@ -1,4 +1,4 @@
-"""What the cluster is doing."""
+"""The status of the cluster."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from epd_local.locations import Locations
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """A node as the machine and as the API server see it."""
+    """A node, as observed on the machine and in the API server."""
 
     name: str
     address: str
     has_power: bool
-    ready: str  # True, False, Unknown, or empty where the API server does not answer
+    ready: str  # True, False, Unknown; empty if the API server does not answer
     gpus: int
     failure: str
 
 
 @dataclass(frozen=True)
-class Status:
-    """The whole cluster."""
+class ClusterStatus:
+    """The status of the whole cluster."""
 
     running: bool
     kubeconfig: str
@@ -38,11 +38,11 @@ class Status:
     logs: str
 
     def as_object(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the status for JSON output."""
         return asdict(self)
 
     def as_text(self) -> str:
-        """Return it for a reader."""
+        """Return the status as text."""
         if not self.running:
             return "the cluster is not running" + (f"\nlast failure: {self.failure}" if self.failure else "")
         lines = [f"kubeconfig  {self.kubeconfig}", f"logs        {self.logs}"]
@@ -57,21 +57,21 @@ class Status:
         return "\n".join(lines)
 
 
-def status(where: Locations) -> Status:
-    """Look at the cluster; nothing is changed."""
+def status(where: Locations) -> ClusterStatus:
+    """Return the status of the cluster, without changing it."""
     config = configuration.load(where.state)
     running = processes.control_plane_init(where.state) is not None
-    seen = _nodes_in_api(where) if running else {}
+    observed = _nodes_in_api(where) if running else {}
     powered = processes.node_inits(where.state)
 
     def describe(node: Node) -> NodeStatus:
-        ready, gpus = seen.get(node.name, ("", 0))
+        ready, gpus = observed.get(node.name, ("", 0))
         return NodeStatus(
             name=node.name, address=node.address, has_power=node.name in powered, ready=ready, gpus=gpus,
             failure=_failure(where, node.name),
         )  # fmt: skip
 
-    return Status(
+    return ClusterStatus(
         running=running,
         kubeconfig=str(where.kubeconfig),
         failure=_failure(where, CONTROL_PLANE),
@@ -87,7 +87,7 @@ def _failure(where: Locations, scope: str) -> str:
 
 
 def _nodes_in_api(where: Locations) -> dict[str, tuple[str, int]]:
-    """Return what the API server says of each node: its readiness and its GPUs."""
+    """Return readiness and GPUs of each node in the API server."""
     try:
         items = api_client(where).get("/api/v1/nodes")["items"]
     except LocalClusterError:

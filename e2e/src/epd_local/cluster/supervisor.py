@@ -1,4 +1,4 @@
-"""First process of a PID namespace: starts components, adopts orphans, and writes down which component ended."""
+"""Process 1 of a PID namespace: starts components, reaps orphans, and records which component ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from epd_local.cluster.processes import COMPONENT_ENVIRONMENT
 from epd_local.errors import ComponentFailedError
 
-ASK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """One line for a reader."""
+        """The failure in one line."""
         return f"{self.component} {self.problem}; see {self.log}"
 
 
 @dataclass
-class Supervisor:
+class Components:
     """The components of a control plane or a node."""
 
     scope: str  # "control-plane" or a node's name
     state: Path
-    # A process object that nobody holds would be waited for behind our back, when the next one is started.
+    # Keep the Popen objects: subprocess reaps processes whose object was deleted when it starts the next one.
     components: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
 
     @property
@@ -71,10 +71,10 @@ class Supervisor:
                 problem = f"is not ready after {seconds:.0f} s"
             if problem:
                 raise ComponentFailedError(name, problem=problem, log=self.logs / f"{name}.log")
-            time.sleep(ASK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
-    def adopt_orphans_for_ever(self) -> None:
-        """Wait for processes as the first one of a namespace must. Ends only with the namespace."""
+    def reap_forever(self) -> None:
+        """Reap processes, as process 1 of a namespace must. Ends only with the namespace."""
         while True:
             try:
                 pid, status = os.wait()
@@ -88,7 +88,7 @@ class Supervisor:
 
 
 def record_failure(state: Path, scope: str, failure: Failure) -> None:
-    """Write down, for `start` and `status`, what went wrong in a control plane or a node."""
+    """Record a failure of a control plane or a node, for `start` and `status`."""
     folder = state / "failures"
     folder.mkdir(parents=True, exist_ok=True)
     line = json.dumps({"component": failure.component, "problem": failure.problem, "log": str(failure.log)})
@@ -97,7 +97,7 @@ def record_failure(state: Path, scope: str, failure: Failure) -> None:
 
 
 def read_failure(state: Path, scope: str) -> Failure | None:
-    """Return what went wrong first in a control plane or a node."""
+    """Return the first failure of a control plane or a node."""
     try:
         lines = (state / "failures" / scope).read_text().splitlines()
     except FileNotFoundError:
@@ -106,21 +106,21 @@ def read_failure(state: Path, scope: str) -> Failure | None:
     return Failure(first["component"], first["problem"], log=Path(first["log"]))
 
 
-def forget_failure(state: Path, scope: str) -> None:
-    """Begin anew with a control plane or a node."""
+def clear_failures(state: Path, scope: str) -> None:
+    """Delete the recorded failures of a control plane or a node."""
     (state / "failures" / scope).unlink(missing_ok=True)
 
 
 def raise_failure(state: Path, scope: str) -> None:
-    """Raise what went wrong in a control plane or a node, if anything did.
+    """Raise the first failure of a control plane or a node, if there is one.
 
     Raises:
-        ComponentFailedError: with the end of the component's log.
+        ComponentFailedError: the message has the end of the component's log.
     """
     if failure := read_failure(state, scope):
         raise ComponentFailedError(f"{scope}: {failure.component}", problem=failure.problem, log=failure.log)
 
 
 def describe_exit(code: int) -> str:
-    """Return how a process ended, for a reader."""
+    """Describe how a process ended."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,1 +1,1 @@
-"""The demo: from nothing to an answered image. Its parts also carry the end-to-end tests."""
+"""The demo: from nothing to an answered image. The end-to-end tests use its modules too."""

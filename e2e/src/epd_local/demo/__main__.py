@@ -13,12 +13,13 @@ from epd_local.cluster import exposure, operations, preflight
 from epd_local.demo.chat import Answer, Endpoint
 from epd_local.demo.deployment import TOPOLOGIES, Deployment, example
 from epd_local.demo.installation import Installation, install, prepare
-from epd_local.demo.proof import Path, read_path
+from epd_local.demo.proof import RequestPath, read_path
 from epd_local.errors import LocalClusterError
 from epd_local.locations import REPOSITORY, locations
 from epd_local.progress import say
 
 MODEL = "epd-tiny-vl"
+SERVICE_PORT = 8000
 LOCAL_PORT = 8000
 READY_SECONDS = 900.0
 USUALLY = {"aggregated": "40 s", "colocated": "80 s", "disaggregated": "60 s"}
@@ -27,11 +28,11 @@ TEXT = "Say hello."
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the demo; what went wrong is one message on stderr."""
+    """Run the demo; an error is one message on stderr."""
     parser = argparse.ArgumentParser(prog="make demo", description="From nothing to an answered image.")
     parser.add_argument("--topology", type=str.lower, choices=TOPOLOGIES, default="disaggregated")
-    parser.add_argument("--cluster-only", action="store_true", help="start cluster and operator, and stop there")
-    parser.add_argument("--prepare-only", action="store_true", help="install and build what is needed, and stop there")
+    parser.add_argument("--cluster-only", action="store_true", help="only start the cluster with the operator")
+    parser.add_argument("--prepare-only", action="store_true", help="only install and build what is needed")
     parser.add_argument("--local-port", type=int, default=LOCAL_PORT, help="port of the endpoint on this machine")
     arguments = parser.parse_args(words)
     began = time.monotonic()
@@ -65,23 +66,23 @@ def serve(installation: Installation, *, topology: str, local_port: int = LOCAL_
     say(f"waiting for Ready (usually {USUALLY.get(topology, '60 s')})")
     deployment.wait_ready(seconds=READY_SECONDS)
     operations.expose(
-        installation.where, service=f"{deployment.namespace}/{deployment.name}:8000", local_port=local_port
+        installation.where, service=f"{deployment.namespace}/{deployment.name}:{SERVICE_PORT}", local_port=local_port
     )
     return deployment
 
 
 def show(deployment: Deployment, endpoint: Endpoint) -> None:
-    """Ask about a picture and for a text, and prove which way both went."""
+    """Ask about a picture and ask for a text, and show the path of both requests."""
     start = read_path(deployment)
     about_picture = endpoint.ask(pictures.QUESTION, image=pictures.data_url(PICTURE))
     after_picture = read_path(deployment)
     plain = endpoint.ask(TEXT)
     after_text = read_path(deployment)
-    _tell(f"{pictures.QUESTION} (with a picture of a {PICTURE.answer})", about_picture, after_picture.since(start))
-    _tell(f"{TEXT} (text only)", plain, after_text.since(after_picture))
+    _print(f"{pictures.QUESTION} (with a picture of a {PICTURE.answer})", about_picture, after_picture.since(start))
+    _print(f"{TEXT} (text only)", plain, after_text.since(after_picture))
 
 
-def _tell(question: str, answer: Answer, path: Path) -> None:
+def _print(question: str, answer: Answer, path: RequestPath) -> None:
     print(
         f"\n  question: {question}\n  answer:   {answer.text}\n"
         f"  path:     {_requests(path.encoder_requests)} to encoders, {path.embedding_bytes} bytes by NIXL, "
@@ -95,7 +96,7 @@ def _requests(number: int) -> str:
 
 
 def what_next(installation: Installation, *, topology: str, local_port: int) -> str:
-    """Commands to go on with."""
+    """Return commands to continue with."""
     program = installation.kubectl.program
     path = "" if shutil.which(program.name) else f"\n  export PATH={program.parent}:$PATH"
     others = [other for other in TOPOLOGIES if other != topology]
@@ -110,7 +111,7 @@ def what_next(installation: Installation, *, topology: str, local_port: int) -> 
 
 
 NEXT = """
-The cluster stays up. Try:
+The cluster keeps running. Try:
   export KUBECONFIG={kubeconfig}{path}
   kubectl get epd                         # one line per deployment
   kubectl describe epd tiny               # conditions and stages
@@ -119,8 +120,8 @@ The cluster stays up. Try:
   curl localhost:{port}/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{{"model":"{model}","messages":[{{"role":"user","content":"Say hello."}}]}}'
   {again:<40}# or {last}
-  kubectl delete epd tiny                 # its pods finish their requests, then leave
-  make down                               # ends it all
+  kubectl delete epd tiny                 # its pods finish their requests and terminate
+  make down                               # stop the cluster and remove it
 """
 
 

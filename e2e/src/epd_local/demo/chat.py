@@ -18,7 +18,7 @@ class RequestRefusedError(LocalClusterError):
     """The endpoint answered with an error.
 
     Attributes:
-        status: HTTP status, or 0 where no answer came.
+        status: HTTP status; 0 without an answer.
     """
 
     def __init__(self, message: str, *, status: int) -> None:
@@ -28,12 +28,11 @@ class RequestRefusedError(LocalClusterError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model said.
+    """The answer of the model.
 
     Attributes:
         text: the answer.
-        candidates: for each token of the answer, the likeliest tokens in its place with the natural logarithms of
-            their probabilities.
+        candidates: for each token of the answer, the most probable tokens and their log-probabilities.
     """
 
     text: str
@@ -57,11 +56,11 @@ class Endpoint:
     model: str
 
     def models(self) -> list[str]:
-        """Names of the models that it serves now."""
+        """Names of the models that it serves at present."""
         return [str(model["id"]) for model in self._request("/v1/models", None)["data"]]
 
     def ask(self, text: str, *, image: str | None = None, max_tokens: int = 16, **options: Any) -> Answer:
-        """Ask one question, with a picture (data URL) or without; greedy, so that answers can be compared.
+        """Ask one question, with or without a picture (data URL); greedy decoding, so that answers can be compared.
 
         Raises:
             RequestRefusedError: the endpoint answered with an error, or not at all.
@@ -95,7 +94,7 @@ class Endpoint:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            words = error.read(2000).decode(errors="replace")
-            raise RequestRefusedError(f"{path} answered {error.code}: {words}", status=error.code) from error
+            body_text = error.read(2000).decode(errors="replace")
+            raise RequestRefusedError(f"{path} returned HTTP {error.code}: {body_text}", status=error.code) from error
         except (urllib.error.URLError, OSError) as error:
             raise RequestRefusedError(f"{path}: {error}", status=0) from error

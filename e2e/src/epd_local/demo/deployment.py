@@ -1,4 +1,4 @@
-"""One EPDDeployment on the local cluster: apply, wait, look at its pods."""
+"""One EPDDeployment on the local cluster: apply it, wait for it, read its pods."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from epd_local.errors import CommandFailedError, LocalClusterError
 from epd_local.locations import REPOSITORY
 from epd_local.progress import say
 
+DEPLOYMENT_LABEL = "epd.dev/deployment"
+COMPONENT_LABEL = "app.kubernetes.io/component"
 TOPOLOGIES = ("aggregated", "colocated", "disaggregated")
 POLL_SECONDS = 1.0
 HEARTBEAT_SECONDS = 20.0
@@ -35,11 +37,11 @@ class Deployment:
         self.kubectl.run("apply", "--namespace", self.namespace, "-f", str(manifest))
 
     def delete(self) -> None:
-        """Delete the object and wait until nothing of it is left."""
+        """Delete the object and wait until it no longer exists."""
         self.kubectl.run("delete", "epd", self.name, "--namespace", self.namespace, "--ignore-not-found")
 
     def get(self) -> dict[str, Any] | None:
-        """The object as it is."""
+        """The object, or None."""
         found: dict[str, Any] | None = self.kubectl.get("epd", self.name, "--namespace", self.namespace)
         return found
 
@@ -51,15 +53,15 @@ class Deployment:
 
     def pods(self, component: str | None = None) -> list[dict[str, Any]]:
         """Pods of the deployment, or of one stage."""
-        selector = f"epd.dev/deployment={self.name}"
+        selector = f"{DEPLOYMENT_LABEL}={self.name}"
         if component is not None:
-            selector += f",app.kubernetes.io/component={component}"
+            selector += f",{COMPONENT_LABEL}={component}"
         return self.kubectl.items("pods", "--namespace", self.namespace, "-l", selector)
 
     def leftovers(self) -> list[str]:
         """Everything in the namespace that belongs to the deployment."""
         kinds = "deployments,replicasets,pods,services,serviceaccounts,rolebindings,networkpolicies,pdb"
-        found = self.kubectl.items(kinds, "--namespace", self.namespace, "-l", f"epd.dev/deployment={self.name}")
+        found = self.kubectl.items(kinds, "--namespace", self.namespace, "-l", f"{DEPLOYMENT_LABEL}={self.name}")
         return [f"{item['kind']}/{item['metadata']['name']}" for item in found]
 
     def metrics(self, pod: str, *, port: int) -> str:
@@ -67,32 +69,34 @@ class Deployment:
         return self.kubectl.raw(f"/api/v1/namespaces/{self.namespace}/pods/{pod}:{port}/proxy/metrics")
 
     def wait_ready(self, *, seconds: float) -> None:
-        """Wait for the condition Ready of the present generation, telling every change.
+        """Wait for the condition Ready of the current generation, and report every change.
 
         Raises:
-            LocalClusterError: it is not ready in time; the message holds the reason.
+            LocalClusterError: it is not ready in time; the message has the reason.
         """
-        began = told_at = time.monotonic()
-        told = ""
+        began = reported_at = time.monotonic()
+        reported = ""
         while True:
             found = self.get() or {}
             status = found.get("status", {})
             ready: dict[str, Any] = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
             current = bool(ready) and ready.get("observedGeneration") == found["metadata"]["generation"]
-            line = "the operator has not seen the manifest yet"
+            line = "the operator has not observed the manifest yet"
             if current:
                 line = f"{status['summary']} - {ready['reason']}: {ready['message']}"
             now = time.monotonic()
-            if line != told or now - told_at >= HEARTBEAT_SECONDS:
+            if line != reported or now - reported_at >= HEARTBEAT_SECONDS:
                 say(f"{now - began:4.0f} s  {line}")
-                told, told_at = line, now
+                reported, reported_at = line, now
             if current and ready["status"] == "True":
                 return
             if now - began > seconds:
-                raise LocalClusterError(f"{self.name} is not ready after {seconds:.0f} s: {line}\n{self.last_words()}")
+                raise LocalClusterError(
+                    f"{self.name} is not ready after {seconds:.0f} s: {line}\n{self.unready_logs()}"
+                )
             time.sleep(POLL_SECONDS)
 
-    def last_words(self, *, lines: int = 25) -> str:
+    def unready_logs(self, *, lines: int = 25) -> str:
         """The ends of the logs of pods that are not ready, for error messages."""
         texts = []
         for pod in self.pods():

@@ -1,4 +1,4 @@
-"""Everything between a fresh machine and an operator that runs in the local cluster."""
+"""Installs everything from a fresh machine to an operator that runs in the local cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Installation:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a machine needs before the cluster can start."""
+    """The results of the preparation, which the start of the cluster needs."""
 
     helm: Path
     site_packages: Path
@@ -43,7 +43,7 @@ class Prepared:
 
 
 def prepare(where: Locations) -> Prepared:
-    """Install packages, build binaries and images, install the worker environment; what is there stays.
+    """Install packages, build binaries and images, install the worker environment; skips what exists already.
 
     Raises:
         LocalClusterError: the machine cannot run it, or a step failed.
@@ -59,7 +59,7 @@ def prepare(where: Locations) -> Prepared:
 
 
 def install(where: Locations) -> Installation:
-    """Prepare the machine, start the cluster and install the operator; what is there stays.
+    """Prepare the machine, start the cluster and install the operator; skips what exists already.
 
     Raises:
         LocalClusterError: the machine cannot run it, or a step failed.
@@ -77,7 +77,7 @@ def install(where: Locations) -> Installation:
         mounts=[parse_mount(f"{source}:{SHARED_FOLDER}/{name}") for name, source in mounts.items()],
     )
     operations.load_images(where, archives=[prepared.worker_image])
-    # Other nodes are tainted: the operator never runs there.
+    # The other nodes are tainted: the operator does not run there.
     operations.load_images(where, archives=[prepared.operator_image], nodes=[OPERATOR_NODE])
     found = Installation(
         where=where,
@@ -89,7 +89,7 @@ def install(where: Locations) -> Installation:
 
 
 def _install_operator(installation: Installation, *, image: Path) -> None:
-    """Install the chart, or upgrade what an earlier version of this program installed."""
+    """Install the chart, or upgrade an existing release."""
     with step("installing the operator", usually="15 s"):
         call(
             install_command(installation.helm, image=image),
@@ -99,9 +99,9 @@ def _install_operator(installation: Installation, *, image: Path) -> None:
 
 
 def install_command(helm: Path, *, image: Path) -> list[str | Path]:
-    """The command for Helm. The image's archive is named by its content: a new one restarts the operator.
+    """The command for Helm. The name of the archive depends on its content: a new image restarts the operator.
 
-    The CRDs are ours in any case: clusters of earlier versions got them from kubectl, and no release owns them there.
+    The chart always installs the CRDs, because in clusters of earlier versions no release owns them.
     """
     repository, tag = OPERATOR_IMAGE.rsplit(":", 1)
     return [

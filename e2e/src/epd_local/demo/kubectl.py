@@ -20,10 +20,10 @@ class Kubectl:
     kubeconfig: Path
 
     def run(self, *words: str, stdin: str | None = None) -> str:
-        """Run a command and return what it printed.
+        """Run a command and return its output.
 
         Raises:
-            CommandFailedError: kubectl failed; the message holds its words.
+            CommandFailedError: kubectl failed; the message has its output.
         """
         done = subprocess.run(
             [str(self.program), *words],
@@ -40,7 +40,7 @@ class Kubectl:
         return done.stdout
 
     def get(self, *words: str) -> Any:
-        """``kubectl get … -o json``, parsed; None where the object does not exist."""
+        """``kubectl get … -o json``, parsed; None if the object does not exist."""
         text = self.run("get", *words, "--ignore-not-found", "-o", "json")
         return json.loads(text) if text.strip() else None
 

@@ -1,4 +1,4 @@
-"""Which way requests went, from the metrics of the pods: encoder requests and embedding bytes moved by NIXL."""
+"""The path of requests, from the metrics of the pods: encoder requests and embedding bytes moved by NIXL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from epd_local.demo.deployment import Deployment
+from epd_local.demo.deployment import COMPONENT_LABEL, Deployment
 from epd_local.errors import CommandFailedError
 
 SYSTEM_PORT = 9090
@@ -16,8 +16,8 @@ _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9.eE+-]+)(?:
 
 
 @dataclass(frozen=True)
-class Path:
-    """Counters along the way of requests, summed over pods.
+class RequestPath:
+    """Counters along the path of requests, summed over pods.
 
     Attributes:
         encoder_requests: requests that reached an encoder.
@@ -29,17 +29,17 @@ class Path:
     worker_requests: int = 0
     embedding_bytes: int = 0
 
-    def since(self, before: Path) -> Path:
-        """What was counted since an earlier reading."""
-        return Path(
+    def since(self, before: RequestPath) -> RequestPath:
+        """The difference to an earlier reading."""
+        return RequestPath(
             encoder_requests=self.encoder_requests - before.encoder_requests,
             worker_requests=self.worker_requests - before.worker_requests,
             embedding_bytes=self.embedding_bytes - before.embedding_bytes,
         )
 
 
-def read_path(deployment: Deployment) -> Path:
-    """Read the counters of all ready workers now."""
+def read_path(deployment: Deployment) -> RequestPath:
+    """Read the counters of all ready workers."""
     encoder_requests = worker_requests = embedding_bytes = 0
     for pod, ports in worker_ports(deployment):
         for port in ports:
@@ -47,11 +47,13 @@ def read_path(deployment: Deployment) -> Path:
             encoder_requests += int(total(page, "dynamo_component_requests_total", component="encode"))
             worker_requests += int(total(page, "dynamo_component_requests_total", component="backend"))
             embedding_bytes += _nixl_bytes(deployment, pod=pod, port=TELEMETRY_PORT + port - SYSTEM_PORT)
-    return Path(encoder_requests=encoder_requests, worker_requests=worker_requests, embedding_bytes=embedding_bytes)
+    return RequestPath(
+        encoder_requests=encoder_requests, worker_requests=worker_requests, embedding_bytes=embedding_bytes
+    )
 
 
 def total(page: str, name: str, *, component: str | None = None) -> float:
-    """Sum of a metric's samples on a page, of one Dynamo component's ``generate`` endpoint if given."""
+    """Sum of the samples of a metric on a page; with a Dynamo component, only those of its ``generate`` endpoint."""
     found = 0.0
     for line in page.splitlines():
         match = _SAMPLE.match(line)
@@ -65,9 +67,9 @@ def total(page: str, name: str, *, component: str | None = None) -> float:
 
 
 def worker_ports(deployment: Deployment) -> Iterable[tuple[str, list[int]]]:
-    """The ready pods but frontends, and the ports where each has the metrics of its processes."""
+    """The ready pods without frontends, and the metrics ports of their processes."""
     for pod in deployment.pods():
-        if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "frontend" or not _is_ready(pod):
+        if pod["metadata"]["labels"].get(COMPONENT_LABEL) == "frontend" or not _is_ready(pod):
             continue
         ports = [
             port["containerPort"]
@@ -84,7 +86,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 
 def _nixl_bytes(deployment: Deployment, *, pod: str, port: int) -> int:
-    """Received bytes; a process that has moved nothing yet has no NIXL page."""
+    """Received bytes; a process has no NIXL page before its first transfer."""
     try:
         page = deployment.metrics(pod, port=port)
     except CommandFailedError:

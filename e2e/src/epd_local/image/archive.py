@@ -1,4 +1,4 @@
-"""Write container images as ``docker save`` archives, which every container runtime imports. Pure but for the file."""
+"""Writes container images as ``docker save`` archives, which every container runtime can import."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Layer:
 class Image:
     """An image of one layer."""
 
-    reference: str  # with registry and tag, as the container runtime will look for it
+    reference: str  # with registry and tag, as the container runtime needs it
     layer: bytes
     settings: Mapping[str, Any]  # Entrypoint, Cmd, Env, … of the image's configuration
     architecture: str
 
 
 def write(image: Image, path: Path) -> None:
-    """Write the archive; it appears under its name only when it is complete."""
+    """Write the archive; it has its final name only when it is complete."""
     layer = hashlib.sha256(image.layer).hexdigest()
     content = {
         "architecture": image.architecture,

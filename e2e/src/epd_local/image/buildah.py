@@ -10,7 +10,7 @@ from epd_local.cluster.kernel import file_system_of
 from epd_local.errors import CommandFailedError
 from epd_local.progress import call
 
-# Images come from the private store only; nothing is fetched, so there are no signatures to ask for.
+# Images come only from the private store: nothing is downloaded, so there are no signatures to check.
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
 
 
@@ -23,14 +23,14 @@ class Buildah:
     def has(self, image: str) -> bool:
         """Return whether the store has an image."""
         try:
-            self._run("inspect", "--type", "image", image, what=f"looking for {image}")
+            self._run("inspect", "--type", "image", image, what=f"checking for image {image}")
         except CommandFailedError:
             return False
         return True
 
     def import_root(self, archive: Path, *, tag: str) -> None:
-        """Make an image of one layer from the archive of a root file system."""
-        container = self._run("from", "scratch", what="making an empty image").strip()
+        """Create an image with one layer from the archive of a root file system."""
+        container = self._run("from", "scratch", what="creating an empty image").strip()
         try:
             self._run("add", "--quiet", container, str(archive), "/", what=f"adding {archive.name}")
             self._run("config", "--env", "LANG=C.UTF-8", container, what="configuring the image")
@@ -62,8 +62,8 @@ class Buildah:
 
     def _run(self, command: str, *words: str, what: str) -> str:
         self.store.mkdir(parents=True, exist_ok=True)
-        # An overlay cannot lie on an overlay, as when the machine is itself a container: copy layers there.
+        # An overlay cannot be on an overlay, for example when the machine is a container: copy layers there.
         driver = "vfs" if file_system_of(self.store) == "overlay" else "overlay"
         storage = ["--root", str(self.store / "root"), "--runroot", str(self.store / "run"), "--storage-driver", driver]
-        # In a mount namespace of its own, whatever buildah mounts ends with it.
+        # The mounts of buildah end with their own mount namespace.
         return call(["unshare", "--mount", "--", "buildah", *storage, command, *words], what=what)

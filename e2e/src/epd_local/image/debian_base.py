@@ -1,4 +1,4 @@
-"""A base image with Python from the packages of the Debian-like system that the machine itself runs."""
+"""A base image with Python, from packages of the Debian release of this machine."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from epd_local.image.buildah import Buildah
 from epd_local.progress import call, step
 
 PACKAGES = ("ca-certificates", "python3-minimal", "python3-venv")
-# Raise it to have the base made anew, with today's security updates.
+# Increase it to build the base again, with current security updates.
 RECIPE = "1"
 
-# Documentation and translations are of no use in a container.
+# Documentation and translations are not needed in a container.
 UNWANTED = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
 MERGED_USR_HOOK = Path("/usr/share/mmdebstrap/hooks/merged-usr")
-# How the machine fetches packages is its own affair: it must not be found in an image.
+# The package settings of the machine must not be part of an image.
 CLEAN_UP = 'cd "$1" && rm -rf etc/apt/apt.conf.d/99* etc/apt/sources.list* etc/resolv.conf etc/hostname var/log/*'
 
 
 def base_key(*, suite: str) -> str:
-    """Return what names the content of the base."""
+    """Return the key of the content of the base."""
     return content_key([], recipe=(RECIPE, suite, *PACKAGES, *UNWANTED))
 
 
@@ -38,13 +38,13 @@ def this_suite(os_release: str | None = None) -> str:
         if name == "VERSION_CODENAME" and value:
             return value.strip('"')
     raise LocalClusterError(
-        "the operator's image is made from Debian packages, which this system does not have: build it elsewhere with "
-        "`buildah bud operator/` and load the archive with `load-image`"
+        "the operator's image is built from Debian packages, and this system is not Debian or Ubuntu: build it on "
+        "another machine with `buildah bud operator/` and load the archive with `load-image`"
     )
 
 
 def ensure(buildah: Buildah, *, suite: str, scratch: Path) -> str:
-    """Return the name of the base in the store, making it if need be.
+    """Return the name of the base in the store; builds it if necessary.
 
     Args:
         buildah: the store.
@@ -62,11 +62,11 @@ def ensure(buildah: Buildah, *, suite: str, scratch: Path) -> str:
 
 
 def bootstrap_command(suite: str, archive: Path) -> list[str]:
-    """Return the command that makes the archive of the root file system; it reads its sources from stdin."""
+    """Return the command that creates the archive of the root file system; it reads the package sources from stdin."""
     included = [*PACKAGES]
     command = ["nice", "-n", "10", "mmdebstrap", "--quiet", "--variant=essential", "--format=tar"]
     if suite == "bookworm" and MERGED_USR_HOOK.is_dir():
-        # The package that this one stands in for brings all of Perl along.
+        # It replaces usrmerge, which depends on all of Perl.
         included.append("usr-is-merged")
         command.append(f"--hook-dir={MERGED_USR_HOOK}")
     command += [f"--include={','.join(included)}", '--aptopt=APT::Install-Recommends "false"']
@@ -76,17 +76,17 @@ def bootstrap_command(suite: str, archive: Path) -> list[str]:
 
 
 def _sources(suite: str) -> str:
-    """Return the machine's own sources of the suite, without those of third parties."""
+    """Return the package sources of the suite on this machine, without third parties."""
     fields = "$(ORIGIN)|$(CODENAME)|deb $(REPO_URI) $(RELEASE) $(COMPONENT)"
     listed = call(["apt-get", "indextargets", "--format", fields, "Created-By: Packages"], what="reading apt's sources")
     return select_sources(listed, suite=suite)
 
 
 def select_sources(listed: str, *, suite: str) -> str:
-    """Return the lines of Debian or Ubuntu for a suite and its updates, from ``ORIGIN|CODENAME|LINE`` per line.
+    """Return the sources of Debian or Ubuntu for a suite and its updates, from lines ``ORIGIN|CODENAME|SOURCE``.
 
     Raises:
-        LocalClusterError: there are none.
+        LocalClusterError: there is no source.
     """
     chosen = set()
     for line in listed.splitlines():
@@ -100,13 +100,13 @@ def select_sources(listed: str, *, suite: str) -> str:
 
 
 def _transport_settings() -> list[str]:
-    """Return apt's settings of proxies and certificates, for mmdebstrap, which does not read the machine's own."""
+    """Return apt's proxy and certificate settings for mmdebstrap, which does not read those of the machine."""
     if not shutil.which("apt-config"):
         return []
     return transport_settings(call(["apt-config", "dump"], what="reading apt's settings"))
 
 
 def transport_settings(dump: str) -> list[str]:
-    """Choose from ``apt-config dump`` what says how packages are reached."""
+    """Return the settings of the transport from the output of ``apt-config dump``."""
     prefixes = ("Acquire::http::", "Acquire::https::", "Acquire::Check-", "Acquire::Retries")
     return [line.rstrip(";") for line in dump.splitlines() if line.startswith(prefixes) and not line.endswith('"";')]

@@ -1,4 +1,4 @@
-"""The operator's image, built from its Containerfile on a base made of Debian packages."""
+"""The operator's image, built from its Containerfile on a base of Debian packages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from epd_local.progress import say, step
 
 OPERATOR_IMAGE = "docker.io/epd-operator/operator:dev"
 CONTEXT = REPOSITORY / "operator"
-# Raise it when the way of building changes what comes out.
+# Increase it when a change of the build changes the result.
 RECIPE = "1"
 KEPT_ARCHIVES = 3
 
 
 def operator_image(where: Locations) -> Path:
-    """Return the archive of the operator's image, building it if its sources, lock or base changed.
+    """Return the archive of the operator's image; builds it if its sources, lock or base changed.
 
-    The name of the archive names its content.
+    The name of the archive depends on its content.
 
     Raises:
         LocalClusterError: a program is missing, or the build failed.
@@ -38,17 +38,19 @@ def operator_image(where: Locations) -> Path:
     if final.exists():
         return final
     if lacking := packages.missing(packages.IMAGE_PACKAGES):
-        raise LocalClusterError(f"these are missing: {packages.describe(lacking)}; run `python3 -m epd_local packages`")
+        raise LocalClusterError(
+            f"these packages are missing: {packages.describe(lacking)}; run `python3 -m epd_local packages`"
+        )
     final.parent.mkdir(parents=True, exist_ok=True)
     with locked(where.cache / "buildah.lock", waiting_for="building the operator's image"):
         if not final.exists():
             _build(where, final=final, suite=suite)
-            _forget_old(final)
+            _remove_old(final)
     return final
 
 
 def source_files(context: Path) -> list[tuple[str, bytes]]:
-    """Return names and contents of what the image is made of."""
+    """Return names and contents of the files in the image."""
     sources = (path for path in (context / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     chosen = [context / "Containerfile", context / "requirements.lock", *sources]
     return [(str(path.relative_to(context)), path.read_bytes()) for path in chosen]
@@ -74,7 +76,7 @@ def _build(where: Locations, *, final: Path, suite: str) -> None:
 
 
 def machine_pip_settings() -> PipSettings:
-    """Return how pip reaches packages on this machine, for use inside the build only."""
+    """Return the pip settings of this machine, for use only during the build."""
     for command in ([sys.executable, "-m", "pip"], ["python3", "-m", "pip"], ["pip3"]):
         try:
             done = subprocess.run([*command, "config", "list"], capture_output=True, text=True, check=False)
@@ -85,8 +87,8 @@ def machine_pip_settings() -> PipSettings:
     return pip_settings("")
 
 
-def _forget_old(newest: Path) -> None:
+def _remove_old(newest: Path) -> None:
     archives = sorted(newest.parent.glob("operator-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)
     for archive in archives[KEPT_ARCHIVES:]:
-        say(f"forgetting the old image {archive.name}")
+        say(f"removing the old image {archive.name}")
         archive.unlink()

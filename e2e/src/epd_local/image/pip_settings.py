@@ -1,4 +1,4 @@
-"""The machine's way to Python packages, carried into a build without a trace in the image. Pure but for paths."""
+"""The pip settings of the machine, for use in a build without storing them in the image."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CERTIFICATES = "/run/epd-build/certificates.pem"
-# Where programs are told of the certificates to trust, in the order in which pip's own HTTP library looks.
+# Variables with the path of trusted certificates, in the order in which pip's HTTP library reads them.
 CERTIFICATE_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-# What names places of the machine that have no meaning in a container.
+# Settings with paths of the machine that do not exist in a container.
 IGNORED = frozenset({"cache-dir", "log", "prefix", "root", "target", "user", "python", "src", "build", "report"})
 
 
 @dataclass(frozen=True)
 class PipSettings:
-    """A pip.conf, and what must be mounted for it to hold."""
+    """A pip.conf, and the mounts that it needs."""
 
     text: str
     volumes: tuple[tuple[str, str], ...]  # path on the machine, path in the build
@@ -26,12 +26,12 @@ class PipSettings:
 def pip_settings(
     listed: str, *, environ: Mapping[str, str] = os.environ, exists: Callable[[str], bool] = os.path.exists
 ) -> PipSettings:
-    """Turn what ``pip config list`` prints into a configuration for use in a build.
+    """Convert the output of ``pip config list`` into a configuration for use in a build.
 
     Args:
-        listed: lines such as ``global.timeout='60'``; the section ``:env:`` stands for environment variables.
-        environ: variables that may name certificates.
-        exists: whether a path is there.
+        listed: lines such as ``global.timeout='60'``; the section ``:env:`` has environment variables.
+        environ: variables that may have the path of certificates.
+        exists: whether a path exists.
     """
     values: dict[str, dict[str, str]] = {}
     for line in listed.splitlines():
@@ -60,7 +60,7 @@ def _certificates(
 
 
 def _local_folders(values: Mapping[str, Mapping[str, str]], exists: Callable[[str], bool]) -> list[tuple[str, str]]:
-    """Return the folders of wheels that settings name; they are shown at their own places."""
+    """Return the folders of wheels in the settings; they are mounted at the same path."""
     names = [name for section in values.values() for name in section.get("find-links", "").split()]
     return [(name, name) for name in names if name.startswith("/") and exists(name)]
 

@@ -1,4 +1,4 @@
-"""The small images: ``pause``, which holds a pod's namespaces, and ``worker-local``, which borrows the machine's."""
+"""The small images: ``pause``, for the namespaces of a pod, and ``worker-local``, which uses the machine's /usr."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epd_local.locations import Locations
 from epd_local.worker_env import LEAN_ENVIRONMENT, NIXL_LIBRARIES, NIXL_PLUGINS
 
 WORKER_IMAGE = "docker.io/epd-operator/worker-local:dev"
-# Raise it when what goes into the images changes while their inputs stay the same.
+# Increase it when the content of the images changes although their inputs do not.
 RECIPE = "1"
 
 SITE_PACKAGES = "/opt/epd/site-packages"
@@ -29,7 +29,7 @@ WORKER_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "HOME": WORKER_HOME,
     "XDG_CACHE_HOME": WORKER_HOME,
-    # vLLM on a machine without a GPU, small and quick.
+    # vLLM on a machine without a GPU.
     "VLLM_TARGET_DEVICE": "cpu",
     **LEAN_ENVIRONMENT,
     "VLLM_NO_USAGE_STATS": "1",
@@ -42,7 +42,7 @@ _GROUPS = "root:x:0:\nworker:x:1000:\nnogroup:x:65534:\n"
 
 
 def pause_image(where: Locations) -> Path:
-    """Return the archive of the pause image, making it if need be."""
+    """Return the archive of the pause image; creates it if necessary."""
     program = go.ensure(["pause"], where=where)["pause"].read_bytes()
     layer = Layer()
     layer.file("pause", program, mode=0o755)
@@ -50,7 +50,7 @@ def pause_image(where: Locations) -> Path:
 
 
 def worker_image(where: Locations) -> Path:
-    """Return the archive of the small worker image, making it if need be.
+    """Return the archive of the small worker image; creates it if necessary.
 
     Raises:
         LocalClusterError: there is no static busybox on the machine.
@@ -70,7 +70,7 @@ def worker_settings() -> dict[str, Any]:
 
 
 def worker_layer(busybox: bytes, *, applets: list[str]) -> bytes:
-    """Return a file system with a shell and an empty /usr, where pods mount the machine's own."""
+    """Return a file system with a shell and an empty /usr, where pods mount the one of the machine."""
     layer = Layer()
     for folder in ("busybox", "dev", "etc", "opt", "opt/epd", "proc", "root", "run", "sys", "usr", "var", "var/cache"):
         layer.folder(folder)
