@@ -23,6 +23,8 @@ MAX_CONNECTIONS = 128
 MAX_REQUEST_BYTES = 16 * 1024
 DEADLINE_SECONDS = 10.0
 """For a whole exchange, however slowly the client sends or reads."""
+BACKLOG = 64
+"""Connections that wait to be accepted: the more there are, the longer a scrape waits behind them."""
 
 Page = Callable[[web.Request], Awaitable[web.Response]]
 """Makes the response to a request; called in the server's thread."""
@@ -59,7 +61,7 @@ class WebServer:
         # Every response says HTTP/1.1, as RFC 9112 asks; aiohttp would refuse a malformed request in HTTP/1.0.
         server.request_factory = lambda message, *rest: make(message._replace(version=HttpVersion11), *rest)
         connect = partial(_Connection, server, {}, deadline=self._deadline)
-        listener = await asyncio.get_running_loop().create_server(connect, sock=listening)
+        listener = await asyncio.get_running_loop().create_server(connect, sock=listening, backlog=BACKLOG)
         await listener.serve_forever()
 
 
