@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import http.client
 import socket
+import time
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, enable_created_metrics
@@ -82,29 +83,63 @@ def test_only_reading_the_metrics_is_answered(port: int, method: str, path: str,
     assert ask(port, method, path)[0] == status
 
 
-@pytest.mark.parametrize(
-    "request_text", ["\r\n\r\n", "GET\r\n\r\n", "GET /metrics SMTP\r\n\r\n", "\xff\xfe a b\r\n\r\n"]
-)
-def test_what_is_no_request_is_refused(port: int, request_text: str) -> None:
+@pytest.mark.parametrize("request_text", ["GET\r\n\r\n", "GET /metrics SMTP\r\n\r\n", "\xff\xfe a b\r\n\r\n"])
+def test_what_is_no_request_is_refused(port: int, request_text: str, caplog: pytest.LogCaptureFixture) -> None:
     with opened(port) as connection:
         connection.sendall(request_text.encode("latin-1"))
         assert everything(connection).startswith(b"HTTP/1.1 400")
+    assert caplog.text == ""
+
+
+def test_a_body_is_ignored(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(port) as connection:
+        head = "GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
+        connection.sendall(f"{head}5\r\nabcde\r\n".encode())
+        assert b"epd_test" in everything(connection)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("request_text", ["GET /metrics HTTP/1.0", "GET /x HTTP/1.1\r\nHost: x", "GET"])
+def test_a_response_ends_the_connection_and_names_no_versions(port: int, request_text: str) -> None:
+    with opened(port) as connection:
+        connection.sendall(f"{request_text}\r\n\r\n".encode())
+        head = everything(connection).partition(b"\r\n\r\n")[0]
+    assert b"Connection: close" in head
+    assert b"Server: epd-operator\r\n" in head
+    assert b"Python" not in head
 
 
 @pytest.mark.parametrize("header", ["X: " + "x" * MAX_REQUEST_BYTES, "a:b\r\n" * 150])
 def test_a_request_that_is_too_large_brings_no_metrics(port: int, header: str) -> None:
     with opened(port) as connection:
         with contextlib.suppress(OSError):
-            connection.sendall(f"GET /metrics HTTP/1.1\r\n{header}\r\n\r\n".encode())
+            connection.sendall(f"GET /metrics HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
         assert b"epd_test" not in everything(connection)
     assert ask(port)[0] == 200
 
 
-def test_whoever_is_silent_is_sent_away() -> None:
+@pytest.mark.parametrize("start", [b"", b"GET /metrics", b"\r\n\r\n"], ids=["nothing", "a part", "empty lines"])
+def test_whoever_is_silent_is_sent_away(start: bytes) -> None:
     port, _ = started(deadline=0.2)
     with opened(port) as connection:
-        connection.sendall(b"GET /metrics")
+        connection.sendall(start)
         assert everything(connection) == b""
+
+
+def test_a_client_that_does_not_read_is_disconnected() -> None:
+    registry = CollectorRegistry()
+    Gauge("epd_test", "x" * 16_000_000, registry=registry)
+    port = MetricsServer(registry, deadline=0.5).start(0)
+    with opened(port) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(1)
+        assert len(everything(connection)) < 16_000_000
+
+
+def test_a_client_that_never_ends_its_request_is_disconnected() -> None:
+    port, _ = started(deadline=100 * WAIT_SECONDS)
+    with opened(port) as connection, pytest.raises(OSError, match=r"reset|pipe"):
+        connection.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n" + b"x" * 20_000_000)
 
 
 def crowd(stack: contextlib.ExitStack, port: int, address: str, *, size: int) -> list[socket.socket]:
@@ -113,7 +148,7 @@ def crowd(stack: contextlib.ExitStack, port: int, address: str, *, size: int) ->
     for _ in range(size):
         source = (address, 0)
         made.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_SECONDS, source)))
-        made[-1].sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        made[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ")
     return made
 
 

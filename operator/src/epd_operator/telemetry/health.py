@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
-from http import HTTPStatus
-from http.client import HTTPMessage
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from epd_operator.telemetry.server import Response, WebServer
+from epd_operator.telemetry.server import WebServer, check_page
 
 STUCK_SECONDS = 300.0
 """A pass that takes so long never comes back: restart. A long queue is no reason, it would only begin anew."""
@@ -73,11 +70,5 @@ class HealthServer(WebServer):
     """Answers the kubelet's probes."""
 
     def __init__(self, health: Health) -> None:
-        checks = {"/healthz": health.why_dead, "/readyz": health.why_not_ready}
-        super().__init__({path: partial(_verdict, check) for path, check in checks.items()}, name="health")
-
-
-def _verdict(check: Callable[[], Sequence[str]], _: HTTPMessage) -> Response:
-    reasons = check()
-    status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-    return Response(status=status, body=("\n".join(reasons) or "ok").encode() + b"\n")
+        pages = {"/healthz": check_page(health.why_dead), "/readyz": check_page(health.why_not_ready)}
+        super().__init__(pages, name="health")

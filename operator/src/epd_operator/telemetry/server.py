@@ -1,134 +1,143 @@
-"""A small web server in a thread of its own, so that an event loop that is stuck can still be looked at."""
+"""HTTP servers with their own threads and event loops, so that they also answer while the main event loop is stuck."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import http.client
-import io
 import logging
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import cast
 
+from aiohttp import HttpVersion11, web
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder, generate_latest
 
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 128
-"""Beyond this, a new connection ends another: whoever is slow must not lock out the kubelet and Prometheus."""
+"""A new connection beyond this ends another one, so that slow clients cannot lock out the kubelet and Prometheus."""
 MAX_REQUEST_BYTES = 16 * 1024
 DEADLINE_SECONDS = 10.0
-"""For a whole exchange, however slowly the other side sends or reads."""
+"""For a whole exchange, however slowly the client sends or reads."""
 BACKLOG = 64
+"""Connections that wait to be accepted: the more there are, the longer a scrape waits behind them."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Response:
-    """An answer; without a body it says its status in words."""
-
-    status: HTTPStatus
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-
-    def encode(self, *, with_body: bool) -> bytes:
-        """As it goes over the wire."""
-        text = f"{self.status.value} {self.status.phrase}\n".encode() if self.body is None else self.body
-        shown = {"Content-Type": "text/plain; charset=utf-8", **self.headers}
-        shown |= {"Content-Length": str(len(text)), "Connection": "close"}
-        lines = [f"HTTP/1.1 {self.status.value} {self.status.phrase}"]
-        lines += [f"{name}: {value}" for name, value in shown.items()]
-        return "\r\n".join([*lines, "", ""]).encode() + (text if with_body else b"")
-
-
-Page = Callable[[http.client.HTTPMessage], Response]
-"""Makes an answer from the headers of a request; called in the server's thread."""
+Page = Callable[[web.Request], Awaitable[web.Response]]
+"""Makes the response to a request; called in the server's thread."""
 
 
 class WebServer:
-    """HTTP for probes and scrapers: one GET per connection, bounded in number, size and time."""
+    """HTTP for probes and scrapers: one GET or HEAD per connection, bounded in number, size and time."""
 
     def __init__(self, pages: Mapping[str, Page], *, name: str, deadline: float = DEADLINE_SECONDS) -> None:
         self._pages = pages
         self._name = name
         self._deadline = deadline
-        self._open: dict[asyncio.StreamWriter, str] = {}
 
     def start(self, port: int) -> int:
-        """Serve on all addresses until the process ends; returns the port, which was chosen where 0 is given.
+        """Serve on all addresses until the process ends; returns the port, which the system chooses if 0 is given.
+
+        An error that ends the thread is logged by `threading.excepthook`.
 
         Raises:
             OSError: the port is taken.
         """
         listening = _listen(port)
-        threading.Thread(target=self._run, args=(listening,), name=self._name, daemon=True).start()
+        threading.Thread(target=asyncio.run, args=(self._serve(listening),), name=self._name, daemon=True).start()
         bound: int = listening.getsockname()[1]
         return bound
 
-    def _run(self, listening: socket.socket) -> None:
-        try:
-            asyncio.run(self._serve(listening))
-        except Exception:
-            logger.exception("%s: no longer served", self._name)
-
     async def _serve(self, listening: socket.socket) -> None:
-        server = await asyncio.start_server(self._exchange, sock=listening, limit=MAX_REQUEST_BYTES, backlog=BACKLOG)
-        async with server:
-            await server.serve_forever()
+        app = web.Application()
+        app.add_routes([web.get(path, page) for path, page in self._pages.items()])
+        runner = web.AppRunner(app)
+        await runner.setup()
+        server = cast("web.Server", runner.server)
+        make = server.request_factory
+        # Every response says HTTP/1.1, as RFC 9112 asks; aiohttp would refuse a malformed request in HTTP/1.0.
+        server.request_factory = lambda message, *rest: make(message._replace(version=HttpVersion11), *rest)
+        connect = partial(_Connection, server, {}, deadline=self._deadline)
+        listener = await asyncio.get_running_loop().create_server(connect, sock=listening, backlog=BACKLOG)
+        await listener.serve_forever()
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MAX_CONNECTIONS:
-            self._make_room()
-        self._open[writer] = str((writer.get_extra_info("peername") or ("",))[0])
-        try:
-            async with asyncio.timeout(self._deadline):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(head))
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
-            # The other side left, is too slow or says too much.
-            pass
-        finally:
-            self._open.pop(writer, None)
-            writer.transport.abort()
 
-    def _make_room(self) -> None:
-        """End the oldest connection of the address that has most of them."""
-        counts = Counter(self._open.values())
-        busiest = max(counts.values())
-        oldest = next(writer for writer, address in self._open.items() if counts[address] == busiest)
-        del self._open[oldest]
-        oldest.transport.abort()
+def check_page(check: Callable[[], Sequence[str]]) -> Page:
+    """A page for a probe, from a check that returns the reasons for failure: 503 with the reasons, or 200."""
 
-    def _answer(self, head: bytes) -> bytes:
-        line, _, rest = head.partition(b"\r\n")
-        words = line.decode("latin-1").split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return Response(status=HTTPStatus.BAD_REQUEST).encode(with_body=True)
-        method, target, _ = words
-        return self._respond(method, target.partition("?")[0], rest).encode(with_body=method != "HEAD")
+    async def page(_: web.Request) -> web.Response:
+        reasons = check()
+        return web.Response(status=503 if reasons else 200, text="\n".join(reasons or ["ok"]) + "\n")
 
-    def _respond(self, method: str, path: str, rest: bytes) -> Response:
-        if method not in ("GET", "HEAD"):
-            return Response(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD"})
-        page = self._pages.get(path)
-        if page is None:
-            return Response(status=HTTPStatus.NOT_FOUND)
-        try:
-            headers = http.client.parse_headers(io.BytesIO(rest))
-        except http.client.HTTPException:
-            return Response(status=HTTPStatus.BAD_REQUEST)
-        try:
-            return page(headers)
-        except Exception:
-            logger.exception("%s: %s could not be shown", self._name, path)
-            return Response(status=HTTPStatus.INTERNAL_SERVER_ERROR)
+    return page
+
+
+class _Connection(web.RequestHandler):
+    """A connection of aiohttp with bounds: their number, one request, its size, and the time of the whole exchange."""
+
+    def __init__(self, server: web.Server, connections: dict[asyncio.Transport, str], *, deadline: float) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            lingering_time=0,  # no page reads a body
+            auto_decompress=False,
+        )
+        self._connections = connections
+        self._deadline = deadline
+        self._received = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection, and end another one if there are too many."""
+        # aiohttp drops its own reference while a response may still be on its way.
+        self._socket = cast("asyncio.Transport", transport)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            _end_one(self._connections)
+        self._connections[self._socket] = str((transport.get_extra_info("peername") or ("",))[0])
+        self._timer = self._loop.call_later(self._deadline, self._socket.abort)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Remove the connection from those that count."""
+        self._timer.cancel()
+        self._connections.pop(self._socket, None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse a part of the request; a client that sends too much is disconnected."""
+        self._received += len(data)
+        if self._received > MAX_REQUEST_BYTES:
+            self._socket.abort()
+        else:
+            super().data_received(data)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Report a page that fails. A malformed request is the client's fault and causes no log line."""
+        if status >= 500:
+            logger.error("%s could not be shown", request.path, exc_info=exc)
+        return web.Response(status=status, text=message or f"{status}\n")
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the response, without the versions of aiohttp and Python, and close the connection."""
+        resp.headers["Server"] = "epd-operator"
+        resp.force_close()
+        return await super().finish_response(request, resp, start_time)
+
+
+def _end_one(connections: dict[asyncio.Transport, str]) -> None:
+    """End the oldest connection of the address that has most of them."""
+    counts = Counter(connections.values())
+    busiest = max(counts.values())
+    oldest = next(transport for transport, address in connections.items() if counts[address] == busiest)
+    del connections[oldest]
+    oldest.abort()
 
 
 def _listen(port: int) -> socket.socket:
@@ -136,29 +145,29 @@ def _listen(port: int) -> socket.socket:
         try:
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
         except OSError as error:
-            # A kernel may know IPv6 and have it switched off; that the port is taken is told by the other try too.
+            # A kernel may support IPv6 and have it disabled. If the port is taken, the attempt below fails too.
             logger.debug("no IPv6 on port %d: %s", port, error)
     return socket.create_server(("", port))
 
 
 class MetricsServer(WebServer):
-    """The metrics of a registry, as they are when somebody looks."""
+    """Serves the metrics of a registry, computed at each request."""
 
     def __init__(self, registry: CollectorRegistry, *, deadline: float = DEADLINE_SECONDS) -> None:
         super().__init__({"/metrics": self._page, "/": self._page}, name="metrics", deadline=deadline)
         self._registry = registry
-        # Of the whole process. The times at which series began double the page, and nobody asks for them.
+        # For the whole process. The creation times of series would double the page, and nobody needs them.
         disable_created_metrics()  # type: ignore[no-untyped-call]
 
-    def _page(self, headers: http.client.HTTPMessage) -> Response:
+    async def _page(self, request: web.Request) -> web.Response:
         try:
-            encode, content_type = choose_encoder(" ".join(headers.get("Accept", "").split()))
+            encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         except (ValueError, TypeError):
-            # A version that is none.
+            # The header is malformed.
             encode, content_type = generate_latest, choose_encoder("")[1]
         page = encode(self._registry)
-        shown = {"Content-Type": content_type}
-        if "gzip" in headers.get("Accept-Encoding", ""):
+        headers = {"Content-Type": content_type}
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
             page = gzip.compress(page, compresslevel=1)
-            shown["Content-Encoding"] = "gzip"
-        return Response(status=HTTPStatus.OK, headers=shown, body=page)
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=page, headers=headers)
