@@ -20,7 +20,7 @@ from epd_operator.api.v1alpha1.spec_rules import LOCAL_TRANSPORTS
 from epd_operator.api.v1alpha1.stages import MAX_GROUP_ENCODERS, FrontendService
 from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName, Topology
 from epd_operator.objects.identity import COMPONENT_LABEL, DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
-from epd_operator.plan.planner import WORKER_ROLE
+from epd_operator.plan.children.child_kind import WORKER_ROLE
 from epd_operator.plan.pods.launcher import CONTROL_PORT
 from epd_operator.plan.pods.process import ENGINE_PORT, HTTP_PORT, SIDE_CHANNEL_PORT, SYSTEM_PORT, TELEMETRY_PORT
 from epd_worker import metrics
