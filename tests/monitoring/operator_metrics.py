@@ -50,7 +50,7 @@ class OperatorMetrics:
         self._scaling = ScalingMetrics(self._metrics.registry)
         self._scraping = PageMetrics(self._metrics.registry)
         self._metrics.queue.watch(WorkQueue(clock=lambda: 0.0, random=lambda: 0.0))
-        health.show(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
+        health.export_health(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
 
     def page(self) -> bytes:
         """What Prometheus gets."""
@@ -71,7 +71,7 @@ class OperatorMetrics:
         metrics.events.observe(ready, events.Outcome.WRITTEN)
         for key, (topology, stages) in self._objects.items():
             state = DeploymentState(generation=3, model="tiny", status=good_status(topology, stages))
-            metrics.objects.show(key, state)
+            metrics.objects.set_state(key, state)
             for stage, number in stages.items():
                 self._scraping.observe_page(stage, PageOutcome.OK)
                 if stage is not StageName.FRONTEND:

@@ -1,0 +1,1 @@
+"""Watches of Kubernetes objects, with kopf."""
