@@ -62,9 +62,11 @@ def read_samples(samples: Samples, *, stage: StageName, at: float) -> PageReadin
     if stage is StageName.FRONTEND:
         return _read_frontend(samples, at=at)
     if stage is StageName.ENCODER:
-        return PageReading(requests=_in_process(samples, dynamo_component="encode"), stages=_encoder_totals(samples))
+        return PageReading(
+            requests=_requests_in_process(samples, dynamo_component="encode"), stages=_encoder_totals(samples)
+        )
     kv_cache_percent = _kv_cache_percent(samples)
-    in_engine = _in_engine(samples)
+    in_engine = _requests_in_engine(samples)
     stages = _engine_totals(samples)
     if stage is StageName.PD:
         # Dynamo's count of requests in the process includes requests that wait for an encoder. They are the load of the
@@ -73,7 +75,7 @@ def read_samples(samples: Samples, *, stage: StageName, at: float) -> PageReadin
         return PageReading(requests=in_engine, kv_cache_percent=kv_cache_percent, stages=stages)
     # In the other stages, the pod does all the work, so requests on their way to the engine are also its load. Both
     # metrics count the same requests, and the engine's gauges are updated later. So the larger value is used.
-    in_process = _in_process(samples)
+    in_process = _requests_in_process(samples)
     missing = in_engine is None or in_process is None
     requests = None if missing else max(in_engine or 0.0, in_process or 0.0)
     return PageReading(requests=requests, kv_cache_percent=kv_cache_percent, stages=stages)
@@ -110,7 +112,7 @@ def _histogram(samples: Samples, name: str, **labels: str) -> Totals | None:
     return None if seconds is None or count is None else Totals(seconds=seconds, count=count)
 
 
-def _in_process(samples: Samples, **labels: str) -> float | None:
+def _requests_in_process(samples: Samples, **labels: str) -> float | None:
     """Requests for tokens or embeddings in the Dynamo process, including those that it has not started yet."""
     in_flight = samples.total(dynamo.IN_FLIGHT_REQUESTS, dynamo_endpoint="generate", **labels)
     queued = samples.total(dynamo.PICKUP_QUEUE) if samples.has(dynamo.PICKUP_QUEUE) else 0.0
@@ -122,7 +124,7 @@ def _engine(samples: Samples) -> EngineMetrics:
     return next((engine for engine in ENGINES if samples.has(engine.running)), ENGINES[0])
 
 
-def _in_engine(samples: Samples) -> float | None:
+def _requests_in_engine(samples: Samples) -> float | None:
     engine = _engine(samples)
     running, waiting = samples.total(engine.running), samples.total(engine.waiting)
     return None if running is None or waiting is None else running + waiting

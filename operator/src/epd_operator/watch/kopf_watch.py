@@ -97,7 +97,7 @@ async def watch(
         registry=registry,
         settings=settings,
         standalone=True,
-        # By default kopf looks up the name of the user, which fails for a user that has only a number.
+        # By default kopf looks up the name of the user, which fails for a numeric user without a name.
         identity=socket.gethostname(),  # type: ignore[arg-type]
         clusterwide=not namespaces,
         namespaces=namespaces,
