@@ -14,7 +14,6 @@ from epd_operator.api.markers import (
     Bool,
     Int,
     Int64,
-    IntOrString,
     KubernetesObject,
     ListMap,
     ListSet,
@@ -121,7 +120,7 @@ class Item(ApiModel):
 class Everything(ApiModel):
     """All that the compiler can say."""
 
-    port: Annotated[int | str, IntOrString()] = Field(description="Number or name.")
+    port: Annotated[Int, Field(le=65535)] = Field(description="A required number.")
     count: Annotated[Int, Field(ge=1, le=9)] = Field(default=2, description="A small number.")
     generation: Int64 | None = Field(default=None, description="A large number.")
     amount: Quantity = Field(default="1Gi", description="An amount.")
@@ -160,11 +159,10 @@ def _probe(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "test.epd.dev/v1", "kind": "Probe", "metadata": {"name": "probe"}, "spec": spec}
 
 
-@pytest.mark.parametrize("port", [80, "http"])
-def test_the_server_fills_in_every_kind_of_default(bare_api_server: ApiServer, probes: str, port: int | str) -> None:
-    answer = bare_api_server.client.create(probes, _probe(port=port, items=[{}]), dry_run=True)
+def test_the_server_fills_in_every_kind_of_default(bare_api_server: ApiServer, probes: str) -> None:
+    answer = bare_api_server.client.create(probes, _probe(port=80, items=[{}]), dry_run=True)
     assert answer.ok, answer.message
-    read = Everything.model_validate({"port": port, "items": [{}]})
+    read = Everything.model_validate({"port": 80, "items": [{}]})
     assert answer.body["spec"] == read.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 

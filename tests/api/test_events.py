@@ -33,8 +33,8 @@ class Instance:
         self.outcomes: Counter[str] = Counter()
         self._told = asyncio.Event()
         self._world = world
-        self.announcer = EventRecorder(world.cluster, count=self._count, reporter="pod-1", clock=clock, now=utc_now)
-        reports = Reports(metrics=DeploymentMetrics(), announcer=self.announcer)
+        self.recorder = EventRecorder(world.cluster, count=self._count, reporter="pod-1", clock=clock, now=utc_now)
+        reports = Reports(metrics=DeploymentMetrics(), recorder=self.recorder)
         self._reconciler = Reconciler(world.cluster, reports=reports)
 
     def _count(self, _announcement: StatusEvent, outcome: EventOutcome) -> None:
@@ -56,7 +56,7 @@ class Instance:
 @asynccontextmanager
 async def instance(world: World) -> AsyncIterator[Instance]:
     made = Instance(world)
-    task = asyncio.ensure_future(made.announcer.run())
+    task = asyncio.ensure_future(made.recorder.run())
     try:
         yield made
     finally:
@@ -170,7 +170,7 @@ async def break_worker(world: World) -> None:
 async def test_the_same_again_is_one_event_with_a_count(world: World) -> None:
     async with instance(world) as operator:
         for count in range(1, 4):
-            operator.announcer.announce(identity(world), scaled())
+            operator.recorder.record(identity(world), scaled())
             await operator.written(count)
     (event,) = await events(world)
     assert event["series"]["count"] == 3
@@ -180,8 +180,8 @@ async def test_the_same_again_is_one_event_with_a_count(world: World) -> None:
 
 async def test_the_longest_note_of_any_letters_is_taken(world: World) -> None:
     async with instance(world) as operator:
-        operator.announcer.announce(identity(world), scaled("日本" * 2000))
-        operator.announcer.announce(identity(world), scaled("x" * 5000))
+        operator.recorder.record(identity(world), scaled("日本" * 2000))
+        operator.recorder.record(identity(world), scaled("x" * 5000))
         await operator.written(2)
     assert operator.outcomes == {"written": 2}
     assert max(len(event["note"].encode()) for event in await events(world)) == MAX_NOTE
@@ -196,8 +196,8 @@ async def test_events_in_a_namespace_that_ends_or_has_ended_are_dropped_in_silen
     assert ask("POST", maps, {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}).ok
     assert ask("DELETE", f"/api/v1/namespaces/{world.namespace}").ok
     async with instance(world) as operator:
-        operator.announcer.announce(identity(world), scaled())
-        operator.announcer.announce(Identity(name="qwen", namespace="no-such-namespace", uid="u-1"), scaled())
+        operator.recorder.record(identity(world), scaled())
+        operator.recorder.record(Identity(name="qwen", namespace="no-such-namespace", uid="u-1"), scaled())
         await operator.written(2)
     ask("PATCH", f"{maps}/held", {"metadata": {"finalizers": []}}, content_type="application/merge-patch+json")
     assert operator.outcomes == {"dropped": 2}
@@ -207,7 +207,7 @@ async def test_events_in_a_namespace_that_ends_or_has_ended_are_dropped_in_silen
 async def test_an_object_that_flaps_for_ever_leaves_a_bounded_number_of_events_and_writes(world: World) -> None:
     async with instance(world) as operator:
         for number in range(1000):
-            operator.announcer.announce(identity(world), scaled(f"try {number % 50}"))
+            operator.recorder.record(identity(world), scaled(f"try {number % 50}"))
             await operator.written(number + 1)
     assert len(await events(world)) == RATE.burst
     assert world.requests["CREATE Event"] + world.requests["PATCH Event"] == RATE.burst

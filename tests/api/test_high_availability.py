@@ -117,9 +117,9 @@ def test_the_standby_goes_on_when_the_leader_is_killed(pair: Pair) -> None:
 def test_a_leader_that_is_told_to_stop_gives_up_the_lease_and_ends_with_success(pair: Pair) -> None:
     pair.leader.signal(signal.SIGTERM)
     assert pair.leader.exit_code() == 0, pair.leader.log.read_text()
-    assert logged(pair.leader, "gave up the lease")
+    assert logged(pair.leader, "released the Lease")
     pair.standby_goes_on()
-    assert logged(pair.standby, "the lease is held by nobody")
+    assert logged(pair.standby, "the holder of the Lease is nobody")
     pair.standby.signal(signal.SIGTERM)
     assert pair.standby.exit_code() == 0
 
@@ -128,7 +128,7 @@ def test_a_leader_that_is_cut_off_stops_before_the_standby_begins(pair: Pair, wi
     wire.cut()
     assert pair.leader.exit_code() == 1
     pair.standby_goes_on()
-    assert logged(pair.leader, "leadership is lost") < logged(pair.standby, " leads")
+    assert logged(pair.leader, "leadership lost") < logged(pair.standby, "is the leader")
 
 
 def test_a_leader_that_was_frozen_ends_when_it_wakes_up(pair: Pair) -> None:

@@ -110,7 +110,7 @@ def test_a_namespace_without_rights_keeps_no_other_from_being_watched_and_ends_t
     with Replica(
         "--namespace=closed", "--namespace=default", kubeconfig=kubeconfig, log=tmp_path / "operator.log"
     ) as replica:
-        replica.wait_for("a line about it", lambda: "waiting until it can be watched" in replica.log.read_text())
+        replica.wait_for("a line about it", lambda: "cannot watch yet" in replica.log.read_text())
         serves(server, replica, "one")
         grant(server, namespace="closed")
         assert replica.exit_code() == 1

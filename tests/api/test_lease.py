@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from epd_operator.cluster.errors import ClusterError, ConflictError
-from epd_operator.cluster.lease import LARGEST, ClusterLeases, Record
+from epd_operator.cluster.lease import MAX_INT32, ClusterLeaseStore, LeaseRecord
 from epd_operator.election.rules import Candidate, Timing
 from support.operated import World
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STAMP = "2026-01-01T00:00:00.000000Z"
-MINE = Record(holder="me", duration_seconds=15, acquired=STAMP, renewed=STAMP, transitions=3)
+MINE = LeaseRecord(holder="me", duration_seconds=15, acquired=STAMP, renewed=STAMP, transitions=3)
 
 
-def leases(world: World) -> ClusterLeases:
-    return ClusterLeases(world.cluster, namespace=world.namespace, name="epd-operator")
+def leases(world: World) -> ClusterLeaseStore:
+    return ClusterLeaseStore(world.cluster, namespace=world.namespace, name="epd-operator")
 
 
 def put(world: World, spec: object, **metadata: Any) -> None:
@@ -34,7 +34,7 @@ def put(world: World, spec: object, **metadata: Any) -> None:
 async def test_a_lease_that_was_written_is_read_as_it_was_written(world: World) -> None:
     store = leases(world)
     assert await store.read() is None
-    written = await store.write(MINE, over=None)
+    written = await store.write(MINE, previous=None)
     assert written.record == MINE
     read = await store.read()
     assert read is not None
@@ -43,12 +43,12 @@ async def test_a_lease_that_was_written_is_read_as_it_was_written(world: World) 
 
 async def test_of_two_who_write_over_the_same_version_one_is_refused(world: World) -> None:
     store = leases(world)
-    first = await store.write(MINE, over=None)
+    first = await store.write(MINE, previous=None)
     with pytest.raises(ConflictError):
-        await store.write(replace(MINE, holder="other"), over=None)
-    second = await store.write(replace(MINE, holder="b"), over=first)
+        await store.write(replace(MINE, holder="other"), previous=None)
+    second = await store.write(replace(MINE, holder="b"), previous=first)
     with pytest.raises(ConflictError):
-        await store.write(replace(MINE, holder="c"), over=first)
+        await store.write(replace(MINE, holder="c"), previous=first)
     read = await store.read()
     assert read is not None
     assert (read.record.holder, read.version) == ("b", second.version)
@@ -56,22 +56,22 @@ async def test_of_two_who_write_over_the_same_version_one_is_refused(world: Worl
 
 async def test_a_lease_that_was_deleted_or_made_anew_is_not_written_over(world: World) -> None:
     store = leases(world)
-    first = await store.write(MINE, over=None)
+    first = await store.write(MINE, previous=None)
     path = f"{PATH.format(world.namespace)}/epd-operator"
     assert world.server.client.request("DELETE", path).ok
     with pytest.raises(ClusterError):
-        await store.write(replace(MINE, holder="b"), over=first)
+        await store.write(replace(MINE, holder="b"), previous=first)
     assert await store.read() is None
-    await store.write(replace(MINE, holder="c"), over=None)
+    await store.write(replace(MINE, holder="c"), previous=None)
     with pytest.raises(ClusterError):
-        await store.write(replace(MINE, holder="b"), over=first)
+        await store.write(replace(MINE, holder="b"), previous=first)
 
 
 HOSTILE = [
     None,
     {},
     {"holderIdentity": ""},
-    {"holderIdentity": "x" * 1000, "leaseDurationSeconds": LARGEST, "leaseTransitions": LARGEST},
+    {"holderIdentity": "x" * 1000, "leaseDurationSeconds": MAX_INT32, "leaseTransitions": MAX_INT32},
     {"renewTime": "9999-12-31T23:59:59.000000Z", "acquireTime": "0001-01-01T00:00:00.000000Z"},
     {"leaseDurationSeconds": 1, "holderIdentity": "stranger\n\u0000\u202e"},
     {"holderIdentity": "x", "strategy": "OldestEmulationVersion", "preferredHolder": "y"},
@@ -84,19 +84,19 @@ async def test_whatever_a_stranger_wrote_the_lease_is_taken_in_the_end_and_keeps
 ) -> None:
     put(world, spec, labels={"team": "a"})
     store, one = leases(world), Candidate(identity="me", timing=Timing())
-    one.saw(await store.read(), at=0.0)
+    one.observe(await store.read(), at=0.0)
     assert one.next_record(at=14.9, now=NOW) is None
     record = one.next_record(at=60.0, now=NOW)
     assert record is not None
-    one.wrote(await store.write(record, over=one.lease), began=60.0, at=60.1)
+    one.confirm_write(await store.write(record, previous=one.lease), started=60.0, at=60.1)
     assert one.leads
     renewal = one.next_record(at=62.0, now=NOW)
     assert renewal is not None
-    one.wrote(await store.write(renewal, over=one.lease), began=62.0, at=62.1)
+    one.confirm_write(await store.write(renewal, previous=one.lease), started=62.0, at=62.1)
     live = world.server.client.get(f"{PATH.format(world.namespace)}/epd-operator").body
     assert live["metadata"]["labels"] == {"team": "a"}
     assert live["spec"]["holderIdentity"] == "me"
-    assert live["spec"]["leaseTransitions"] <= LARGEST
+    assert live["spec"]["leaseTransitions"] <= MAX_INT32
 
 
 async def test_a_lease_that_is_given_up_is_free_at_once_for_the_next(world: World) -> None:
@@ -104,12 +104,12 @@ async def test_a_lease_that_is_given_up_is_free_at_once_for_the_next(world: Worl
     one, other = Candidate(identity="a", timing=Timing()), Candidate(identity="b", timing=Timing())
     put(world, {"holderIdentity": "", "leaseDurationSeconds": 1})
     for candidate in (one, other):
-        candidate.saw(await store.read(), at=0.0)
+        candidate.observe(await store.read(), at=0.0)
         record = candidate.next_record(at=0.0, now=NOW)
         assert record is not None
-        candidate.wrote(await store.write(record, over=candidate.lease), began=0.0, at=0.1)
+        candidate.confirm_write(await store.write(record, previous=candidate.lease), started=0.0, at=0.1)
         assert candidate.leads
-        candidate.saw(await store.read(), at=1.0)
-        given_up = candidate.released(now=NOW)
+        candidate.observe(await store.read(), at=1.0)
+        given_up = candidate.release_record(now=NOW)
         assert given_up is not None
-        await store.write(given_up, over=candidate.lease)
+        await store.write(given_up, previous=candidate.lease)

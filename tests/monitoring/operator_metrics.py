@@ -71,7 +71,7 @@ class OperatorMetrics:
         metrics.events.observe(ready, events.EventOutcome.WRITTEN)
         for key, (topology, stages) in self._objects.items():
             state = DeploymentState(generation=3, model="tiny", status=good_status(topology, stages))
-            metrics.objects.show(key, state)
+            metrics.objects.set_state(key, state)
             for stage, number in stages.items():
                 self._scraping.observe_page(stage, PageOutcome.OK)
                 if stage is not StageName.FRONTEND:

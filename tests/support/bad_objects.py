@@ -17,7 +17,7 @@ A, C, D = "Aggregated", "CoLocated", "Disaggregated"
 A_KEY = {"name": "n", "key": "k"}
 OWNED_FLAG = "this flag is set by the operator from other fields of spec"
 OWNED_VARIABLE = "this variable is set by the operator"
-UNKNOWN_POOL = "no pool of this name in spec.pools: add the pool or correct the name"
+UNKNOWN_POOL = "spec.pools has no pool with this name: add the pool, or correct the name"
 
 
 @dataclass(frozen=True)
@@ -128,26 +128,26 @@ POOLS = [
     Bad("a pool without a name", "spec.pools[1].name", "Required value", {"pools.1.name": REMOVE}),
     Bad("a pool name with capitals", "spec.pools[1].name", "should match '^[a-z0-9]", {"pools.1.name": "RTX"}, A),
     Bad("a GPU resource without a domain", "spec.pools[0].gpu.resourceName",
-        "an extended resource has a domain, such as nvidia.com/gpu or rdma/ib", {"pools.0.gpu.resourceName": "gpu"}),
-    Bad("a GPU without memory", "spec.pools[0].gpu.memory", "less than 1Mi of memory", {"pools.0.gpu.memory": "0"}),
-    Bad("GPU memory without a unit", "spec.pools[0].gpu.memory", "less than 1Mi of memory",
+        "an extended resource needs a domain, such as nvidia.com/gpu or rdma/ib", {"pools.0.gpu.resourceName": "gpu"}),
+    Bad("a GPU without memory", "spec.pools[0].gpu.memory", "must be at least 1Mi", {"pools.0.gpu.memory": "0"}),
+    Bad("GPU memory without a unit", "spec.pools[0].gpu.memory", "must be at least 1Mi",
         {"pools.0.gpu.memory": "186"}),
     Bad("an unknown architecture", "spec.pools[0].gpu.architecture", 'supported values: "amd64", "arm64"',
         {"pools.0.gpu.architecture": "aarch64"}),
     Bad("two GPU products for one pool", "spec.pools[0].nodeSelector",
-        "gpu.product also selects nodes by the label nvidia.com/gpu.product",
+        "gpu.product already selects nodes by the label nvidia.com/gpu.product",
         {"pools.0.nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H200"}}),
     Bad("two architectures for one pool", "spec.pools[0].nodeSelector",
-        "gpu.architecture also selects nodes by the label kubernetes.io/arch",
+        "gpu.architecture already selects nodes by the label kubernetes.io/arch",
         {"pools.0.nodeSelector": {"kubernetes.io/arch": "amd64"}}),
     Bad("a toleration of operator Exists with a value", "spec.pools[0].tolerations[0].value",
-        "operator Exists takes no value", {"pools.0.tolerations": [{"key": "k", "operator": "Exists", "value": "v"}]}),
-    Bad("a toleration without a key", "spec.pools[0].tolerations[0]", "then needs operator Exists",
+        "must not have a value: remove", {"pools.0.tolerations": [{"key": "k", "operator": "Exists", "value": "v"}]}),
+    Bad("a toleration without a key", "spec.pools[0].tolerations[0]", "without a key needs operator Exists",
         {"pools.0.tolerations": [{"effect": "NoSchedule"}]}),
     Bad("a toleration with seconds for NoSchedule", "spec.pools[0].tolerations[0].tolerationSeconds",
         "tolerationSeconds needs effect NoExecute",
         {"pools.0.tolerations": [{"key": "k", "effect": "NoSchedule", "tolerationSeconds": 3}]}),
-    Bad("a node label with a space", "spec.pools[0].nodeSelector", "a key is not a name such as tier",
+    Bad("a node label with a space", "spec.pools[0].nodeSelector", "invalid key: use a name such as tier",
         {"pools.0.nodeSelector": {"a b": "c"}}),
     Bad("an unknown taint effect", "spec.pools[0].tolerations[0].effect", "Unsupported value",
         {"pools.0.tolerations": [{"key": "k", "effect": "Never"}]}),
@@ -167,7 +167,7 @@ CONTAINERS = [
                                  (D, "encoder"), (D, "pd"))
     ),
     *(
-        Bad(f"a variable of {holder} from a Secret", f"spec.{holder}.env", "put variables with valueFrom into",
+        Bad(f"a variable of {holder} from a Secret", f"spec.{holder}.env", "move variables with valueFrom to",
             {f"{holder}.env": env("A", valueFrom={"secretKeyRef": A_KEY})}, C)
         for holder in ("group.encoder", "group.pd")
     ),
@@ -180,11 +180,11 @@ CONTAINERS = [
     Bad("two sources of a variable", "spec.pd.env[0].valueFrom", "set exactly one of secretKeyRef, configMapKeyRef",
         {"pd.env": env("A", valueFrom={"secretKeyRef": A_KEY, "configMapKeyRef": A_KEY})}),
     Bad("a field that pods do not offer", "spec.pd.env[0].valueFrom.fieldRef.fieldPath",
-        "not a field that Kubernetes offers to containers: choose one of metadata.name",
+        "Kubernetes does not support this field here: choose one of metadata.name",
         {"pd.env": env("A", valueFrom={"fieldRef": {"fieldPath": "spec.containers"}})}),
-    Bad("a token given twice", "spec.runtime.env", "HF_TOKEN comes from model.tokenSecret: remove one of the two",
+    Bad("a token given twice", "spec.runtime.env", "HF_TOKEN is already set by model.tokenSecret: remove this variable",
         {"model.tokenSecret": {"name": "hf", "key": "token"}, "runtime.env": env("HF_TOKEN", value="t")}),
-    Bad("a token given twice to one stage", "spec.pd.env", "HF_TOKEN comes from model.tokenSecret",
+    Bad("a token given twice to one stage", "spec.pd.env", "HF_TOKEN is already set by model.tokenSecret",
         {"model.tokenSecret": {"name": "hf", "key": "token"}, "pd.env": env("HF_TOKEN", value="t")}),
     *(
         Bad(f"the flag {flag} set by the user", "spec.runtime.args", OWNED_FLAG, {"runtime.args": [flag]})
@@ -196,20 +196,20 @@ CONTAINERS = [
         for topology, holder in ((D, "frontend"), (A, "worker"), (C, "group"), (C, "group.encoder"), (C, "group.pd"),
                                  (D, "encoder"), (D, "pd"))
     ),
-    Bad("a GPU among the requests", "spec.pd.resources.requests", "GPUs come from pools[].gpu and gpusPerReplica",
+    Bad("a GPU among the requests", "spec.pd.resources.requests", "set GPUs by pools[].gpu and gpusPerReplica",
         {"pd.resources.requests": {"nvidia.com/gpu": "1"}}),
-    Bad("an RDMA device among the limits", "spec.pd.resources.limits", "RDMA devices from transfer.rdmaResource",
+    Bad("an RDMA device among the limits", "spec.pd.resources.limits", "RDMA devices by transfer.rdmaResource",
         {"pd.resources.limits": {"rdma/ib": "1"}}),
-    Bad("a request above its limit", "spec.pd.resources.requests", "a request is above its limit",
+    Bad("a request above its limit", "spec.pd.resources.requests", "a request must not be greater than its limit",
         {"pd.resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "2G"}}}),
     Bad("an amount that is not a quantity", "spec.pd.resources.requests.memory", "should match '^[0-9]+",
         {"pd.resources.requests": {"memory": "-1Gi"}}),
-    Bad("no shared memory", "spec.pd.sharedMemory", "less than 1Mi of memory", {"pd.sharedMemory": "0"}),
-    Bad("shared memory in thousandths of a byte", "spec.pd.sharedMemory", "less than 1Mi of memory: write for example",
+    Bad("no shared memory", "spec.pd.sharedMemory", "must be at least 1Mi", {"pd.sharedMemory": "0"}),
+    Bad("shared memory in thousandths of a byte", "spec.pd.sharedMemory", "must be at least 1Mi: set for example",
         {"pd.sharedMemory": "64m"}),
-    Bad("a cache in decimal units", "spec.pd.embeddingCache", "the embedding cache is counted in whole Gi",
+    Bad("a cache in decimal units", "spec.pd.embeddingCache", "must be a whole number of Gi",
         {"pd.embeddingCache": "8G"}),
-    Bad("an empty cache", "spec.pd.embeddingCache", "the embedding cache is counted in whole Gi",
+    Bad("an empty cache", "spec.pd.embeddingCache", "must be a whole number of Gi",
         {"pd.embeddingCache": "0Gi"}),
 ]  # fmt: skip
 
@@ -226,19 +226,19 @@ PODS = [
         {"frontend.service.annotations": {"a/b/c": "d"}}),
     Bad("an annotation of the operator", "spec.pd.podTemplate.annotations", "are set by the operator",
         {"pd.podTemplate.annotations": {"epd.dev/revision": "1"}}),
-    Bad("a volume of the operator", "spec.podTemplate.volumes[0].name", "names that begin with epd- belong to the",
+    Bad("a volume of the operator", "spec.podTemplate.volumes[0].name", "names that start with epd- are reserved",
         {"podTemplate.volumes": [{"name": "epd-shm", "emptyDir": {}}]}),
     Bad("a volume without a name", "spec.podTemplate.volumes[0].name", "Required value",
         {"podTemplate.volumes": [{"emptyDir": {}}]}),
     Bad("two volumes of one name", "spec.podTemplate.volumes[1]", 'Duplicate value: {"name":"a"}',
         {"podTemplate.volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "hostPath": {"path": "/a"}}]}),
-    Bad("a mount of no volume", "spec.podTemplate.volumeMounts", "a mount names a volume that neither this podTempl",
+    Bad("a mount of no volume", "spec.podTemplate.volumeMounts", "a volumeMount refers to a volume that is neither in",
         {"podTemplate.volumeMounts": [mount("a", "/a")]}),
     Bad("a mount of the operator's volume", "spec.pd.podTemplate.volumeMounts",
-        "volumes of the operator, epd-*, are mounted by the operator",
+        "volumes of the operator, epd-*, cannot be used here",
         {"pd.podTemplate.volumeMounts": [mount("epd-shm", "/a")]}),
     Bad("a common mount of one stage's volume", "spec.podTemplate.volumeMounts",
-        "a mount names a volume that neither this podTemplate nor spec.podTemplate has",
+        "a volume that is neither in this podTemplate nor in spec.podTemplate",
         {"pd.podTemplate.volumes": [{"name": "a"}], "podTemplate.volumeMounts": [mount("a", "/a")]}),
     Bad("a mount without a path", "spec.podTemplate.volumeMounts[0].mountPath", "Required value",
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [{"name": "a"}]}}),
@@ -250,7 +250,7 @@ PODS = [
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/dev/shm/")]}}),
     Bad("a mount over the cache", "spec.podTemplate.volumeMounts[0].mountPath", "a cache at /var/cache/worker",
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/var/cache/worker")]}}),
-    Bad("a mount over the model", "spec.podTemplate.volumeMounts", "model.storage is mounted at this mountPath already",
+    Bad("a mount over the model", "spec.podTemplate.volumeMounts", "model.storage is already mounted at this mountPath",
         {"model.storage": {"claimName": "weights"},
          "podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/models")]}}),
     Bad("a model over shared memory", "spec.model.storage.mountPath", "mounts shared memory at /dev/shm",
@@ -259,7 +259,7 @@ PODS = [
 
 REST = [
     Bad("a name too long", "metadata.name", "use at most 37 characters", name="q" * 38),
-    Bad("a name that begins with a digit", "metadata.name", "beginning with a letter", name="3vl"),
+    Bad("a name that begins with a digit", "metadata.name", "and start with a letter", name="3vl"),
     Bad("a name with a dot", "metadata.name", "use lower-case letters, digits and '-'", name="qwen.vl"),
     Bad("no model", "spec.model", "Required value", {"model": REMOVE}),
     Bad("a model name that is a flag", "spec.model.name", "should match '^[^", {"model.name": "--help"}),
@@ -277,9 +277,9 @@ REST = [
         {"transfer.ucx.transports": []}, A),
     Bad("one transport twice", "spec.transfer.ucx.transports[1]", 'Duplicate value: "tcp"',
         {"transfer.ucx.transports": ["tcp", "tcp"]}),
-    Bad("transports that leave no pod", "spec.transfer.ucx.transports", "none of these transports leaves a pod",
+    Bad("transports that leave no pod", "spec.transfer.ucx.transports", "these transports work only inside a pod",
         {"transfer.ucx.transports": ["self", "sm", "cuda_ipc"]}),
-    Bad("an RDMA resource without a domain", "spec.transfer.rdmaResource", "an extended resource has a domain",
+    Bad("an RDMA resource without a domain", "spec.transfer.rdmaResource", "an extended resource needs a domain",
         {"transfer.rdmaResource": "rdma"}),
     Bad("a drain without time", "spec.drain.timeoutSeconds", "greater than or equal to 1", {"drain.timeoutSeconds": 0}),
 ]  # fmt: skip
@@ -287,7 +287,7 @@ REST = [
 REQUESTS = {"type": "Requests", "targetPerReplica": 8}
 
 SCALING = [
-    Bad("a lower limit above the upper", "spec.encoder.autoscaling.minReplicas", "minReplicas is larger than max",
+    Bad("a lower limit above the upper", "spec.encoder.autoscaling.minReplicas", "minReplicas must not be greater",
         {"encoder.autoscaling": {"minReplicas": 3, "maxReplicas": 2, "metrics": [REQUESTS]}}),
     Bad("no encoders at all", "spec.encoder.autoscaling.minReplicas", "greater than or equal to 1",
         {"encoder.autoscaling": {"minReplicas": 0, "maxReplicas": 2, "metrics": [REQUESTS]}}),
@@ -303,7 +303,7 @@ SCALING = [
         {"pd.autoscaling": {"maxReplicas": 2, "metrics": [{"type": "KVCacheUsage", "targetPerReplica": 101}]}}),
     Bad("the same metric twice", "spec.pd.autoscaling.metrics[1]", "Duplicate value",
         {"pd.autoscaling": {"maxReplicas": 2, "metrics": [REQUESTS, REQUESTS]}}),
-    Bad("a ratio band upside down", "spec.scaling.encodersPerPd.minPercent", "minPercent is larger than maxPercent",
+    Bad("a ratio band upside down", "spec.scaling.encodersPerPd.minPercent", "minPercent must not be greater",
         {"scaling.encodersPerPd": {"minPercent": 200, "maxPercent": 50}}),
     Bad("a latency of nothing", "spec.slo.timeToFirstTokenMilliseconds", "greater than or equal to 1",
         {"slo": {"timeToFirstTokenMilliseconds": 0}}),

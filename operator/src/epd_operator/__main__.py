@@ -18,28 +18,32 @@ from epd_operator.run import LEASE_NAME, Options, run
 
 
 def server_url(text: str) -> str:
-    """The address of a server, or nothing.
+    """The URL of a server, or an empty text.
 
     Raises:
-        ArgumentTypeError: it is none that the operator can ask.
+        ArgumentTypeError: the URL is invalid, or contains credentials.
     """
     if not text:
         return ""
-    # Never repeated: it goes to the log.
+    # The error does not repeat the URL, because errors are logged.
     if "@" in text:
-        raise argparse.ArgumentTypeError("credentials do not belong into the address: whoever sees the pod reads them")
+        raise argparse.ArgumentTypeError(
+            "the URL must not contain credentials: they could be read by all users that can view the pod"
+        )
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment:
-        raise argparse.ArgumentTypeError("it is not like http://prometheus.monitoring:9090 or https://host/path")
+        raise argparse.ArgumentTypeError(
+            "invalid URL: use for example http://prometheus.monitoring:9090 or https://host/path"
+        )
     return text
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
-    """Options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="epd-operator", description="Operator for EPDDeployments.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument(
@@ -47,9 +51,9 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         action="append",
         default=[],
         metavar="NAME",
-        help="watch only this namespace; may be repeated (default: all namespaces)",
+        help="namespace to watch; can be parsed more than once (default: all namespaces)",
     )
-    parser.add_argument("--workers", type=int, default=4, help="passes at the same time (default: 4)")
+    parser.add_argument("--workers", type=int, default=4, help="maximum number of concurrent reconciles (default: 4)")
     parser.add_argument("--metrics-port", type=int, default=8080, help="port of /metrics (default: 8080)")
     parser.add_argument("--health-port", type=int, default=8081, help="port of /healthz and /readyz (default: 8081)")
     parser.add_argument("--log-level", choices=["DEBUG", "INFO", "WARNING"], default="INFO")
@@ -58,37 +62,37 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         type=server_url,
         default="",
         metavar="URL",
-        help="Prometheus server for objects with scaling.metricsSource Prometheus (default: none)",
+        help="URL of the Prometheus server for objects with scaling.metricsSource Prometheus (default: none)",
     )
     parser.add_argument(
         "--worker-role",
         default=WORKER_ROLE,
         metavar="NAME",
-        help=f"ClusterRole with the rights of worker pods, bound for each EPDDeployment (default: {WORKER_ROLE})",
+        help=f"ClusterRole of the worker pods, bound for each EPDDeployment (default: {WORKER_ROLE})",
     )
-    _add_election(parser)
-    given = parser.parse_args(arguments)
-    if given.leader_election and not given.lease_namespace:
-        parser.error("--leader-election needs --lease-namespace outside a cluster")
+    _add_election_options(parser)
+    parsed = parser.parse_args(arguments)
+    if parsed.leader_election and not parsed.lease_namespace:
+        parser.error("--leader-election outside a cluster needs --lease-namespace")
     return Options(
-        namespaces=tuple(given.namespace),
-        workers=given.workers,
-        metrics_port=given.metrics_port,
-        health_port=given.health_port,
-        log_level=given.log_level,
-        prometheus_url=given.prometheus_url,
-        worker_role=given.worker_role,
-        leader_election=given.leader_election,
-        lease_name=given.lease_name,
-        lease_namespace=given.lease_namespace,
+        namespaces=tuple(parsed.namespace),
+        workers=parsed.workers,
+        metrics_port=parsed.metrics_port,
+        health_port=parsed.health_port,
+        log_level=parsed.log_level,
+        prometheus_url=parsed.prometheus_url,
+        worker_role=parsed.worker_role,
+        leader_election=parsed.leader_election,
+        lease_name=parsed.lease_name,
+        lease_namespace=parsed.lease_namespace,
     )
 
 
-def _add_election(parser: argparse.ArgumentParser) -> None:
+def _add_election_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--leader-election",
         action="store_true",
-        help="work only while holding a Lease, so that several replicas may run (default: always work)",
+        help="reconcile only while holding a Lease, so that more than one replica can run (default: no election)",
     )
     parser.add_argument(
         "--lease-name", default=LEASE_NAME, metavar="NAME", help=f"name of the Lease (default: {LEASE_NAME})"
@@ -102,9 +106,9 @@ def _add_election(parser: argparse.ArgumentParser) -> None:
 
 
 def allow_many_connections() -> None:
-    """Each namespace takes a connection for each kind; container runtimes begin with 1,024 files."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Raise the limit of open files: kopf opens a connection per namespace and kind, and the usual limit is 1,024."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 if __name__ == "__main__":
@@ -112,5 +116,5 @@ if __name__ == "__main__":
     allow_many_connections()
     code = run(parse(), jitter=random.random, suffix=uuid.uuid4().hex[:8])
     logging.shutdown()
-    # Nothing is left to do, but tasks of kopf that lost their watch may never end.
+    # A normal exit would wait for all tasks, and tasks of kopf that lost their watch may never end.
     os._exit(code)

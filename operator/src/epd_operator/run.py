@@ -1,4 +1,4 @@
-"""Puts the parts together and runs them in one event loop."""
+"""Starts the servers, the election and the leader tasks, and runs them in one event loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from functools import partial
 import uvloop
 
 from epd_operator.cluster.client import Request, connect
-from epd_operator.cluster.lease import ClusterLeases
+from epd_operator.cluster.lease import ClusterLeaseStore
 from epd_operator.election.elector import Elector, LeadershipLostError
-from epd_operator.election.leader import LeaderTasks, fence, run_while_leading
+from epd_operator.election.leader import LeaderTasks, run_while_leading, start_fence
 from epd_operator.election.rules import Timing
 from epd_operator.loads.sources import open_sources
 from epd_operator.plan.children.child_kind import WORKER_ROLE, Settings
@@ -36,7 +36,10 @@ LEASE_NAME = "epd-operator"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Command-line options; an empty tuple of namespaces means all, an empty address no Prometheus server."""
+    """Command-line options.
+
+    An empty tuple of namespaces means all namespaces. An empty URL means that there is no Prometheus server.
+    """
 
     namespaces: tuple[str, ...] = ()
     workers: int = 4
@@ -51,25 +54,25 @@ class Options:
 
 
 def run(options: Options, *, jitter: Callable[[], float], suffix: str) -> int:
-    """Run until a signal arrives; returns the exit code. The process must end then.
+    """Run until a signal arrives. Returns the exit code, with which the process must exit at once.
 
     Args:
-        options: from the command line.
-        jitter: numbers from 0 to 1.
-        suffix: random text that tells this process from earlier ones of the same pod.
+        options: command-line options.
+        jitter: numbers between 0 and 1.
+        suffix: random text, which makes the identity of this process unique among restarts of the same pod.
     """
     configure_logging(options.log_level)
     metrics, health = Metrics(), Health(clock=time.monotonic)
     MetricsServer(metrics.registry).start(options.metrics_port)
     HealthServer(health).start(options.health_port)
-    # Not closed: that would wait for tasks which may never end.
+    # The runner is not closed: closing would wait for all tasks, and some of kopf may never end.
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     try:
         runner.run(_operate(options, metrics=metrics, health=health, jitter=jitter, suffix=suffix))
     except LeadershipLostError as lost:
-        logger.error("leadership is lost, so the process ends to begin anew as a standby: %s", lost)  # noqa: TRY400
+        logger.error("leadership lost, exiting to restart as a standby: %s", lost)  # noqa: TRY400
     except Exception:
-        logger.exception("the operator ends, to begin anew")
+        logger.exception("unexpected error, exiting to restart")
     else:
         return 0
     return 1
@@ -79,18 +82,18 @@ async def _operate(
     options: Options, *, metrics: Metrics, health: Health, jitter: Callable[[], float], suffix: str
 ) -> None:
     stop = asyncio.Event()
-    take_signals = partial(_take_signals, health=health, stop=stop)
-    take_signals()
+    install_signal_handlers = partial(_install_signal_handlers, health=health, stop=stop)
+    install_signal_handlers()
 
     def observe(request: Request) -> None:
         metrics.api.observe(request)
         health.answered(request.status)
 
     async with AsyncExitStack() as stack:
-        leadership = await _make_leadership(options, stack, observe=observe, jitter=jitter, suffix=suffix)
-        may_write = leadership.may_work if leadership else lambda: True
+        elector = await _make_elector(options, stack, observe=observe, jitter=jitter, suffix=suffix)
+        may_write = elector.is_leader if elector else lambda: True
         queue = make_queue(metrics=metrics, jitter=jitter)
-        duty = make_leader_tasks(
+        tasks = make_leader_tasks(
             await stack.enter_async_context(connect(on_request=observe, may_write=may_write)),
             sources=await stack.enter_async_context(
                 open_sources(
@@ -102,30 +105,30 @@ async def _operate(
             ),
             queue=queue,
             metrics=metrics,
-            planning=Settings(worker_role=options.worker_role),
+            settings=Settings(worker_role=options.worker_role),
             namespaces=options.namespaces,
             workers=options.workers,
             jitter=jitter,
-            on_watching=take_signals,
+            on_watch_started=install_signal_handlers,
         )
         health.longest_pass = queue.longest_pass
-        export_health(health, leads=lambda: duty.active and may_write(), registry=metrics.registry)
+        export_health(health, leads=lambda: tasks.active and may_write(), registry=metrics.registry)
         beat = asyncio.create_task(health.beat())
         try:
-            await _work(duty, leadership=leadership, stop=stop)
+            await _run_tasks(tasks, elector=elector, stop=stop)
         finally:
             beat.cancel()
 
 
-async def _work(duty: LeaderTasks, *, leadership: Elector | None, stop: asyncio.Event) -> None:
-    if leadership is None:
-        await duty.run(stop)
+async def _run_tasks(tasks: LeaderTasks, *, elector: Elector | None, stop: asyncio.Event) -> None:
+    if elector is None:
+        await tasks.run(stop)
         return
-    fence(leadership, duty=duty)
-    await run_while_leading(leadership, duty=duty, stop=stop)
+    start_fence(elector, tasks=tasks)
+    await run_while_leading(elector, tasks=tasks, stop=stop)
 
 
-async def _make_leadership(
+async def _make_elector(
     options: Options,
     stack: AsyncExitStack,
     *,
@@ -136,10 +139,10 @@ async def _make_leadership(
     if not options.leader_election:
         return None
     timing = Timing()
-    # A connection of its own: renewals must not wait behind the requests of passes.
+    # A separate connection pool: renewals must not wait for the requests of reconciles.
     cluster = await stack.enter_async_context(connect(on_request=observe, timeout=timing.request))
     return Elector(
-        ClusterLeases(cluster, namespace=options.lease_namespace, name=options.lease_name),
+        ClusterLeaseStore(cluster, namespace=options.lease_namespace, name=options.lease_name),
         identity=f"{socket.gethostname()}_{suffix}",
         clock=time.monotonic,
         now=utc_now,
@@ -148,7 +151,7 @@ async def _make_leadership(
     )
 
 
-def _take_signals(*, health: Health, stop: asyncio.Event) -> None:
+def _install_signal_handlers(*, health: Health, stop: asyncio.Event) -> None:
     def on_signal() -> None:
         health.stopping = True
         stop.set()

@@ -1,4 +1,4 @@
-"""Builds what only the leader runs."""
+"""Builds the tasks that only the leader runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from epd_operator.autoscaler.loop import Autoscaler
-from epd_operator.cluster.availability import missing_kinds, until_kind_listable, until_listable
+from epd_operator.cluster.availability import unlistable_kinds, wait_for_listable_kind, wait_until_listable
 from epd_operator.cluster.client import Cluster
 from epd_operator.election.leader import LeaderTasks
 from epd_operator.loads.sources import Sources
@@ -30,8 +30,8 @@ from epd_operator.watch import kopf_watch
 
 
 def make_queue(*, metrics: Metrics, jitter: Callable[[], float]) -> WorkQueue[Key]:
-    """The queue of keys, shown in the metrics."""
-    # Not the loop's own time, which stands still while the loop is stuck.
+    """The queue of keys, with its metrics."""
+    # Not the clock of the event loop, which does not advance while the loop is blocked.
     queue: WorkQueue[Key] = WorkQueue(clock=time.monotonic, random=jitter, on_wait=metrics.queue.observe_wait)
     metrics.queue.watch(queue)
     return queue
@@ -43,64 +43,65 @@ def make_leader_tasks(
     sources: Sources,
     queue: WorkQueue[Key],
     metrics: Metrics,
-    planning: Settings,
+    settings: Settings,
     namespaces: Sequence[str],
     workers: int,
     jitter: Callable[[], float],
-    on_watching: Callable[[], object],
+    on_watch_started: Callable[[], object],
 ) -> LeaderTasks:
-    """Watches, workers, scaler, announcer and resync; nothing runs yet."""
+    """Build watches, workers, autoscaler, event recorder and resync. Nothing runs yet."""
     clock = time.monotonic
-    announcer = EventRecorder(
+    recorder = EventRecorder(
         cluster, count=metrics.events.observe, reporter=socket.gethostname(), clock=clock, now=utc_now
     )
-    scaler = Autoscaler(
+    autoscaler = Autoscaler(
         sources=sources,
         wake=queue.add,
-        announce=lambda identity, decision: announcer.announce(identity, scaling_event(decision)),
+        announce=lambda identity, decision: recorder.record(identity, scaling_event(decision)),
         metrics=ScalingMetrics(metrics.registry),
         clock=clock,
         now=utc_now,
     )
     reconciler = Reconciler(
-        cluster, settings=planning, scaling=scaler, reports=Reports(metrics=metrics.objects, announcer=announcer)
+        cluster, settings=settings, scaling=autoscaler, reports=Reports(metrics=metrics.objects, recorder=recorder)
     )
-    reconcilers = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
-    listing = partial(resync, cluster, queue=queue, known=reconcilers.known_keys, metrics=metrics)
+    pool = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
+    listing = partial(resync, cluster, queue=queue, known=pool.known_keys, metrics=metrics)
     return LeaderTasks(
-        passes=queue,
+        queue=queue,
         jobs=[
-            partial(reconcilers.run, workers),
-            scaler.run,
-            announcer.run,
+            partial(pool.run, workers),
+            autoscaler.run,
+            recorder.run,
             partial(listing, namespaces=namespaces, random=jitter, clock=clock),
         ],
-        watch=partial(_watch, cluster, queue=queue, namespaces=namespaces, on_watching=on_watching),
+        watch=partial(_watch, cluster, queue=queue, namespaces=namespaces, on_watch_started=on_watch_started),
     )
 
 
 async def _watch(
-    cluster: Cluster, *, queue: WorkQueue[Key], namespaces: Sequence[str], on_watching: Callable[[], object]
+    cluster: Cluster, *, queue: WorkQueue[Key], namespaces: Sequence[str], on_watch_started: Callable[[], object]
 ) -> None:
-    """Watch what can be watched.
+    """Watch all kinds and namespaces that can be listed now.
 
     Raises:
-        Exception: something else can be watched by now, or something cannot any more: begin anew.
+        Exception: another kind or namespace can be listed now, or a watched one cannot any more. The process must
+            restart, because a running kopf cannot change what it watches.
     """
-    needed = [kind for kind in WATCHED_KINDS if kind not in OPTIONAL_KINDS]
-    served = await until_listable(cluster, kinds=needed, namespaces=namespaces)
-    missing = await missing_kinds(cluster, kinds=OPTIONAL_KINDS, namespaces=served)
+    required = [kind for kind in WATCHED_KINDS if kind not in OPTIONAL_KINDS]
+    served = await wait_until_listable(cluster, kinds=required, namespaces=namespaces)
+    missing = await unlistable_kinds(cluster, kinds=OPTIONAL_KINDS, namespaces=served)
     kinds = [kind for kind in WATCHED_KINDS if kind not in missing]
     async with asyncio.TaskGroup() as group:
-        group.create_task(kopf_watch.watch(queue=queue, namespaces=served, on_started=on_watching, kinds=kinds))
+        group.create_task(kopf_watch.watch(queue=queue, namespaces=served, on_started=on_watch_started, kinds=kinds))
         if missing:
-            group.create_task(_end_when_served(cluster, kinds=missing, namespaces=served))
-        left = [namespace for namespace in namespaces if namespace not in served]
-        if left:
-            came = await until_listable(cluster, kinds=needed, namespaces=left)
-            raise RuntimeError(f"kopf does not begin to watch later: {', '.join(came)}")
+            group.create_task(_raise_when_listable(cluster, kinds=missing, namespaces=served))
+        unserved = [namespace for namespace in namespaces if namespace not in served]
+        if unserved:
+            now_served = await wait_until_listable(cluster, kinds=required, namespaces=unserved)
+            raise RuntimeError(f"restart needed to watch more namespaces: {', '.join(now_served)}")
 
 
-async def _end_when_served(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> None:
-    kind = await until_kind_listable(cluster, kinds=kinds, namespaces=namespaces)
-    raise RuntimeError(f"kopf does not begin to watch later: {kind.plural}")
+async def _raise_when_listable(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> None:
+    kind = await wait_for_listable_kind(cluster, kinds=kinds, namespaces=namespaces)
+    raise RuntimeError(f"restart needed to watch another kind: {kind.plural}")

@@ -1,7 +1,7 @@
-"""From pydantic models to CustomResourceDefinitions and their reference, and the chart's rights: a build-time tool.
+"""Compiles pydantic models to CustomResourceDefinitions and their reference documentation: a build-time tool.
 
-``python -m crdgen`` writes ``crds/``, ``docs/api-reference.md`` and the chart's rights on children. Only what is on the
-compiler's allow-list is translated; everything else is refused with the path of the field.
+``python -m crdgen`` writes ``crds/``, ``docs/api-reference.md`` and the chart's rights on children. It compiles only
+what is on its allow-list, and refuses everything else with the path of the field.
 """
 
 from crdgen.crd import compile_crd, compile_schema

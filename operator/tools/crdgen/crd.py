@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition around a structural schema."""
+"""Builds the CustomResourceDefinition of a kind from its structural schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from crdgen.generate import TYPE_ABOUT, TYPE_NAME, model_json_schema
+from crdgen.generate import TYPE_DESCRIPTION, TYPE_NAME, model_json_schema
 from crdgen.structural import Schema, structural_schema
 from epd_operator.api.markers import PrinterColumn
 
@@ -26,7 +26,6 @@ KEYWORD_ORDER = (
     "maxItems",
     "minProperties",
     "maxProperties",
-    "x-kubernetes-int-or-string",
     "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
@@ -39,13 +38,13 @@ KEYWORD_ORDER = (
 ROOT_PROPERTIES: dict[str, Schema] = {
     "apiVersion": {"type": "string", "description": "Version of the schema of this object."},
     "kind": {"type": "string", "description": "Kind of this object."},
-    "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},  # the name, for rules to point at
+    "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},  # rules may refer to the name
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """How a kind is called."""
+    """Names of a kind."""
 
     group: str
     version: str
@@ -56,14 +55,14 @@ class Names:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalePaths:
-    """Where the scale subresource finds its numbers."""
+    """Paths of the fields that the scale subresource uses."""
 
     spec_replicas: str
     status_replicas: str
     label_selector: str
 
     def as_subresource(self) -> dict[str, str]:
-        """The entry of a CustomResourceDefinition."""
+        """The scale subresource in a CustomResourceDefinition."""
         return {
             "specReplicasPath": self.spec_replicas,
             "statusReplicasPath": self.status_replicas,
@@ -72,10 +71,10 @@ class ScalePaths:
 
 
 def compile_schema(model: type[BaseModel]) -> Schema:
-    """The structural schema of a kind's model, with the names of types under TYPE_NAME.
+    """The structural schema of a kind. It contains the names of models under TYPE_NAME.
 
     Raises:
-        CompileError: something in the model has no place in a structural schema.
+        CompileError: the model cannot be expressed as a structural schema.
     """
     schema, definitions = model_json_schema(model)
     properties = schema["properties"]
@@ -92,7 +91,7 @@ def compile_crd(
     """The CustomResourceDefinition of a kind.
 
     Raises:
-        CompileError: something in the model has no place in a structural schema.
+        CompileError: the model cannot be expressed as a structural schema.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -129,11 +128,11 @@ def _column(column: PrinterColumn) -> dict[str, Any]:
 
 
 def public_schema(schema: Schema) -> Schema:
-    """The schema without the compiler's notes, its keywords in reading order."""
+    """The schema without the private keywords of the compiler, with its keywords in a fixed order."""
     result = {key: schema[key] for key in KEYWORD_ORDER if key in schema}
-    unordered = schema.keys() - result.keys() - {TYPE_NAME, TYPE_ABOUT}
+    unordered = schema.keys() - result.keys() - {TYPE_NAME, TYPE_DESCRIPTION}
     if unordered:
-        raise KeyError(f"keywords without a place in KEYWORD_ORDER: {sorted(unordered)}")
+        raise KeyError(f"keywords that are missing in KEYWORD_ORDER: {sorted(unordered)}")
     if "properties" in result:
         result["properties"] = {name: public_schema(child) for name, child in result["properties"].items()}
     for keyword in ("items", "additionalProperties"):

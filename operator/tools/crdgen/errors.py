@@ -1,14 +1,14 @@
-"""What the compiler says when a model cannot be told to the API server."""
+"""The error of the compiler."""
 
 from __future__ import annotations
 
 
 class CompileError(ValueError):
-    """Something in a model has no place in a structural schema.
+    """A model cannot be expressed as a structural schema.
 
     Attributes:
-        path: where in the object, such as ``spec.pools[].gpu``.
-        problem: what is there, and what to write instead.
+        path: path of the field, such as ``spec.pools[].gpu``.
+        problem: what is not supported, and what to use instead.
     """
 
     def __init__(self, path: str, problem: str) -> None:

@@ -1,7 +1,8 @@
-"""JSON schema of the models, as pydantic sees them, with what structural schemas need added.
+"""Generates the JSON schema of a model, with the additions that structural schemas need.
 
-pydantic tells the shape; this subclass adds what it leaves out (defaults made by factories, CEL rules of a model) and
-leaves notes, under private keywords, for the walk in structural.py, which knows the path and refuses.
+The subclass of pydantic's generator adds defaults from factories and the CEL rules of models. For structural.py it adds
+private keywords: the name and description of each model, and its unsupported features. structural.py knows the path of
+each field, so it reports them as errors.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ from epd_operator.api.markers import VALIDATIONS, Rule
 TYPE_NAME = "x-epd-type"
 """Name of the model that a schema describes."""
 
-TYPE_ABOUT = "x-epd-about"
-"""What the model says of itself; a field that holds it may say something nearer."""
+TYPE_DESCRIPTION = "x-epd-type-description"
+"""Docstring of the model. The description of a field with this model may differ from it."""
 
-REFUSALS = "x-epd-refusals"
-"""What a model does that no schema can say."""
+UNSUPPORTED = "x-epd-unsupported"
+"""Features of a model that a schema cannot express."""
 
 
 class KubernetesJsonSchema(GenerateJsonSchema):
-    """pydantic's generator, with Kubernetes' idea of null and of defaults."""
+    """pydantic's generator, with null values and defaults as in Kubernetes."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class names it
-        """Titles repeat the field's name: none."""
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - overridden
+        """No titles: they only repeat the names of the fields."""
         return False
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """``T | None`` is T; the walk decides whether null may stand here."""
+        """``T | None`` has the schema of T. structural.py checks whether null is allowed."""
         return {**self.generate_inner(schema["schema"]), "nullable": True}
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Keep real defaults, those of factories included; absence needs none.
+        """Add the default, also from a factory, unless it is None.
 
-        A default object is told by what differs from its own defaults, often ``{}``: the server fills the rest.
+        Of a default object, add only fields that differ from the defaults of its model. The API server sets the rest.
         """
         inner = self.generate_inner(schema["schema"])
         if schema.get("default_factory_takes_data"):
-            return {**inner, REFUSALS: ["a default computed from other fields"]}
+            return {**inner, UNSUPPORTED: ["a default computed from other fields"]}
         default = schema["default_factory"]() if "default_factory" in schema else schema.get("default")  # type: ignore[call-arg]
         if default is None:
             return inner
@@ -53,22 +54,22 @@ class KubernetesJsonSchema(GenerateJsonSchema):
         return {**inner, "default": to_jsonable_python(default, by_alias=True)}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Add the rules of the model and what has to be refused in it."""
+        """Add the name, docstring, rules and unsupported features of the model."""
         model: type[BaseModel] = schema["cls"]
         described = super().model_schema(schema)
         described[TYPE_NAME] = model.__name__
-        described[TYPE_ABOUT] = cleandoc(model.__doc__ or "")
+        described[TYPE_DESCRIPTION] = cleandoc(model.__doc__ or "")
         rules: tuple[Rule, ...] = getattr(model, "rules", ())
         if rules:
             described[VALIDATIONS] = [rule.as_schema() for rule in rules]
-        refusals = _refusals(model)
-        if refusals:
-            described[REFUSALS] = refusals
+        unsupported = _unsupported_features(model)
+        if unsupported:
+            described[UNSUPPORTED] = unsupported
         return described
 
 
-def _refusals(model: type[BaseModel]) -> list[str]:
-    """What the schema would not say about this model."""
+def _unsupported_features(model: type[BaseModel]) -> list[str]:
+    """Features of the model that a schema cannot express."""
     found = [f"computed field {name!r}" for name in model.model_computed_fields]
     decorators = model.__pydantic_decorators__
     for kind, named in (
@@ -79,12 +80,12 @@ def _refusals(model: type[BaseModel]) -> list[str]:
     for name, field in model.model_fields.items():
         aliases = {field.alias, field.validation_alias, field.serialization_alias}
         if aliases != {to_camel(name)}:
-            found.append(f"field {name!r} with another wire name than {to_camel(name)!r}")
+            found.append(f"field {name!r} with an alias other than {to_camel(name)!r}")
     return found
 
 
 def model_json_schema(model: type[BaseModel]) -> tuple[JsonSchemaValue, dict[str, JsonSchemaValue]]:
-    """The schema of a model, and the definitions that its references name."""
+    """The JSON schema of a model, and the definitions to which it refers."""
     schema = model.model_json_schema(by_alias=True, schema_generator=KubernetesJsonSchema, mode="validation")
     definitions: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
     return schema, definitions

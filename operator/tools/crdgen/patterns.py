@@ -1,4 +1,4 @@
-"""Regular expressions that mean the same to pydantic (Rust), to the API server (Go's RE2) and to readers."""
+"""Checks that a regular expression means the same in pydantic (Rust) and in the API server (RE2 of Go)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _PORTABLE_ESCAPES = frozenset("tnfr.\\/-+*?()[]{}|^$")
 
 
 def pattern_problem(pattern: str) -> str | None:
-    r"""What makes a pattern unfit for the schema, or None.
+    r"""Why the pattern cannot be used in the schema, or None if it can.
 
-    Classes such as ``\s`` are Unicode in Rust and ASCII in Go; an unanchored pattern matches anywhere inside;
-    look-around and back references are unknown to both.
+    Classes such as ``\s`` are Unicode in Rust and ASCII in Go. A pattern without anchors matches any part of the text.
+    Neither engine supports look-around and back references.
     """
     for escaped in _ESCAPE.findall(pattern):
         if escaped not in _PORTABLE_ESCAPES:
-            return f"'\\{escaped}' differs between regular expression engines: spell the characters out"
+            return f"'\\{escaped}' differs between regular expression engines: list the characters instead"
     plain = _CLASS.sub("x", pattern)
     plain = _ESCAPE.sub("x", plain)
     if "(?" in plain.replace("(?:", "("):
-        return "groups that begin with (? are not portable"
+        return "groups that start with (? are not portable"
     if not (plain.startswith("^") and plain.endswith("$")):
-        return "anchor it: ^...$"
+        return "add anchors: ^...$"
     if "|" in _top_level(plain):
-        return "put the alternatives in parentheses, or the anchors bind to the outer two only"
+        return "put the alternatives in parentheses: otherwise the anchors apply only to the first and the last one"
     try:
         re.compile(pattern)
     except re.error as error:

@@ -1,4 +1,4 @@
-"""docs/api-reference.md: every field of a kind, written from its structural schema."""
+"""Writes docs/api-reference.md, with every field of a kind, from the structural schema."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import yaml
 
 from crdgen.crd import Names
-from crdgen.generate import TYPE_ABOUT, TYPE_NAME
+from crdgen.generate import TYPE_DESCRIPTION, TYPE_NAME
 from crdgen.structural import Schema, children
 from epd_operator.api.markers import (
-    INT_OR_STRING,
     LIST_MAP_KEYS,
     LIST_TYPE,
     PRESERVE_UNKNOWN,
@@ -19,22 +18,21 @@ from epd_operator.api.markers import (
     PrinterColumn,
 )
 
-MAX_PLACES = 8
+MAX_LISTED_PATHS = 8
 
 INTRODUCTION = """\
-Errors of the API server name a field by its path below; this page has the same paths. *Required* fields have no
-default. Defaults are written into the object by the API server, so `kubectl get -o yaml` shows them. Amounts are
-Kubernetes quantities in quotes or plain (`16Gi`, `500m`), durations are whole seconds. Unknown fields are refused by
-`kubectl apply`.
+This page has the same paths of fields as the error messages of the API server. *Required* fields have no default. The
+API server writes defaults into the object, so `kubectl get -o yaml` shows them. Amounts are Kubernetes quantities
+(`16Gi`, `500m`), and durations are whole seconds. `kubectl apply` refuses unknown fields.
 """
 
 
 def reference(schema: Schema, *, names: Names, columns: tuple[PrinterColumn, ...]) -> str:
-    """The page for one kind."""
-    places: dict[str, list[str]] = {}
+    """The reference page of one kind."""
+    paths_by_type: dict[str, list[str]] = {}
     types: dict[str, Schema] = {}
     for path, node in _objects(schema, ""):
-        places.setdefault(node[TYPE_NAME], []).append(path)
+        paths_by_type.setdefault(node[TYPE_NAME], []).append(path)
         types.setdefault(node[TYPE_NAME], node)
     kind = types.pop(names.kind)
     parts = [
@@ -43,10 +41,12 @@ def reference(schema: Schema, *, names: Names, columns: tuple[PrinterColumn, ...
         f"`apiVersion: {names.group}/{names.version}`, `kind: {names.kind}`; for kubectl: "
         f"{', '.join(f'`{name}`' for name in (names.plural, *names.short_names))}. Namespaced, with `/status`.",
         INTRODUCTION.strip(),
-        "\n".join(f"- [`{path}`](#{name.lower()})" for name in types for path in places[name][:1] if "." not in path),
+        "\n".join(
+            f"- [`{path}`](#{name.lower()})" for name in types for path in paths_by_type[name][:1] if "." not in path
+        ),
         *_rules(kind),
         "`kubectl get` shows " + ", ".join(f"**{c.name}**{_wide(c)}" for c in columns) + ".",
-        *(part for name, node in types.items() for part in _type_section(name, node, places[name])),
+        *(part for name, node in types.items() for part in _type_section(name, node, paths_by_type[name])),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -56,7 +56,7 @@ def _wide(column: PrinterColumn) -> str:
 
 
 def _objects(node: Schema, path: str) -> Iterator[tuple[str, Schema]]:
-    """Every object that a model describes, in depth-first order, with its path."""
+    """All objects with a model, with their paths, in depth-first order."""
     if TYPE_NAME in node:
         yield path, node
     for step, child in children(node):
@@ -65,14 +65,14 @@ def _objects(node: Schema, path: str) -> Iterator[tuple[str, Schema]]:
 
 def _type_section(name: str, node: Schema, paths: list[str]) -> Iterator[str]:
     yield f"## {name}"
-    yield node[TYPE_ABOUT]
-    more = f" and {len(paths) - MAX_PLACES} more places" if len(paths) > MAX_PLACES else ""
-    yield "At " + ", ".join(f"`{path}`" for path in paths[:MAX_PLACES]) + more + "."
+    yield node[TYPE_DESCRIPTION]
+    more = f" and {len(paths) - MAX_LISTED_PATHS} more places" if len(paths) > MAX_LISTED_PATHS else ""
+    yield "At " + ", ".join(f"`{path}`" for path in paths[:MAX_LISTED_PATHS]) + more + "."
     required = node.get("required", [])
     rows = [_row(field, child, required=field in required) for field, child in node["properties"].items()]
     yield "\n".join(["| field | type | default | limits | |", "| --- | --- | --- | --- | --- |", *rows])
     if node.get(PRESERVE_UNKNOWN):
-        yield "All other fields are passed on as they are."
+        yield "All other fields are passed through unchanged."
     yield from _rules(node)
 
 
@@ -86,7 +86,7 @@ def _row(field: str, node: Schema, *, required: bool) -> str:
 
 
 def _scalar_rules(node: Schema) -> list[dict[str, str]]:
-    """Rules of a value that has no section of its own."""
+    """Rules of a value without its own section."""
     return [] if TYPE_NAME in node else node.get(VALIDATIONS, [])
 
 
@@ -95,15 +95,13 @@ def _type(node: Schema) -> str:
         return f"[{node[TYPE_NAME]}](#{node[TYPE_NAME].lower()})"
     if "enum" in node:
         return " or ".join(f"`{value}`" for value in node["enum"])
-    if node.get(INT_OR_STRING):
-        return "integer or string"
     if node["type"] == "array":
         keys = node.get(LIST_MAP_KEYS)
         unique = f", unique by `{'`, `'.join(keys)}`" if keys else ", unique" if node[LIST_TYPE] == "set" else ""
         return f"list of {_type(node['items'])}{unique}"
     if "additionalProperties" in node:
         return f"map to {_type(node['additionalProperties'])}"
-    return "object, passed on as it is" if node.get(PRESERVE_UNKNOWN) else str(node["type"])
+    return "object, passed through unchanged" if node.get(PRESERVE_UNKNOWN) else str(node["type"])
 
 
 def _limits(node: Schema) -> Iterator[str]:
@@ -134,6 +132,6 @@ def _rules(node: Schema) -> Iterator[str]:
 
 
 def _flow(value: Any) -> str:
-    """A value as one line of YAML."""
+    """The value as one line of YAML."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6)
     return text.removesuffix("\n").removesuffix("\n...")

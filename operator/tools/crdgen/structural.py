@@ -1,7 +1,7 @@
-"""From pydantic's JSON schema to a structural schema of apiextensions.k8s.io/v1, by allow-list.
+"""Converts pydantic's JSON schema to a structural schema of apiextensions.k8s.io/v1, by an allow-list.
 
-References are followed, so the result has none. Whatever the API server would refuse, mishandle or silently ignore is
-refused here, with the path of the field.
+The result contains no references. Everything that the API server would refuse, treat differently or ignore silently is
+an error here, with the path of the field.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from crdgen.errors import CompileError
-from crdgen.generate import REFUSALS, TYPE_ABOUT, TYPE_NAME
+from crdgen.generate import TYPE_DESCRIPTION, TYPE_NAME, UNSUPPORTED
 from crdgen.patterns import pattern_problem
-from epd_operator.api.markers import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE_UNKNOWN, VALIDATIONS
+from epd_operator.api.markers import LIST_MAP_KEYS, LIST_TYPE, PRESERVE_UNKNOWN, VALIDATIONS
 
 Schema = dict[str, Any]
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-COMMON = frozenset({"type", "description", "default", VALIDATIONS, TYPE_NAME, TYPE_ABOUT})
+COMMON = frozenset({"type", "description", "default", VALIDATIONS, TYPE_NAME, TYPE_DESCRIPTION})
 ALLOWED = {
     "string": COMMON | {"minLength", "maxLength", "pattern", "enum"},
     "integer": COMMON | {"minimum", "maximum"},
@@ -28,17 +28,16 @@ ALLOWED = {
     "array": COMMON | {"items", "minItems", "maxItems", LIST_TYPE, LIST_MAP_KEYS},
     "object": COMMON
     | {"properties", "required", "additionalProperties", "minProperties", "maxProperties", PRESERVE_UNKNOWN},
-    INT_OR_STRING: COMMON | {INT_OR_STRING},
 }
-WAY_OUT = {
-    "anyOf": "make the alternatives optional siblings with a Rule, or mark int | str with IntOrString",
-    "oneOf": "make the alternatives optional siblings with a Rule",
-    "exclusiveMinimum": "write ge=",
-    "exclusiveMaximum": "write le=",
+HINTS = {
+    "anyOf": "use optional sibling fields with a Rule",
+    "oneOf": "use optional sibling fields with a Rule",
+    "exclusiveMinimum": "use ge=",
+    "exclusiveMaximum": "use le=",
     "prefixItems": "use a list, or an object with named fields",
     "uniqueItems": "use list[...] with ListSet()",
-    "format": "API server and pydantic check formats differently: use a pattern",
-    "nullable": "null has no meaning of its own here: give the field the default None",
+    "format": "the API server and pydantic validate formats differently: use a pattern",
+    "nullable": "null is not a value: give the field the default None",
 }
 
 
@@ -46,19 +45,19 @@ WAY_OUT = {
 class _Walk:
     definitions: Mapping[str, Schema]
 
-    def convert(self, node: Schema, path: str, inside: tuple[str, ...] = ()) -> Schema:
-        """The structural schema of one node and all below it."""
-        node, inside = self._follow(node, path, inside)
-        for refusal in node.pop(REFUSALS, []):
-            raise CompileError(path, f"{refusal}: refused")
+    def convert(self, node: Schema, path: str, ancestors: tuple[str, ...] = ()) -> Schema:
+        """The structural schema of a node and of all nodes below it."""
+        node, ancestors = self._follow(node, path, ancestors)
+        for feature in node.pop(UNSUPPORTED, []):
+            raise CompileError(path, f"{feature}: not supported")
         node.pop("title", None)
         if "const" in node:
             node["enum"] = [node.pop("const")]
-        kind = INT_OR_STRING if node.get(INT_OR_STRING) else node.get("type")
+        kind = node.get("type")
         if kind not in ALLOWED:
-            self._refuse_keywords(node, path, frozenset())
+            self._check_keywords(node, path, frozenset())
             raise CompileError(path, f"type {kind!r} is not supported: use strings, integers, booleans, lists, objects")
-        self._refuse_keywords(node, path, ALLOWED[kind])
+        self._check_keywords(node, path, ALLOWED[kind])
         if "description" in node:
             node["description"] = " ".join(node["description"].split())
         match kind:
@@ -67,70 +66,72 @@ class _Walk:
             case "integer":
                 _set_integer_format(node, path)
             case "array":
-                self._convert_array(node, path, inside)
+                self._convert_array(node, path, ancestors)
             case "object":
-                self._convert_object(node, path, inside)
+                self._convert_object(node, path, ancestors)
         return node
 
-    def _follow(self, node: Schema, path: str, inside: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-        """A copy of the node with its reference replaced by what it names; siblings win, rules add up."""
+    def _follow(self, node: Schema, path: str, ancestors: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+        """A copy of the node with its reference resolved. Its own keywords take precedence, but rules are added."""
         node = dict(node)
         while "$ref" in node:
             name = str(node.pop("$ref")).removeprefix("#/$defs/")
-            if name in inside:
-                raise CompileError(path, f"recursive model {name}: a structural schema has an end")
-            inside = (*inside, name)
+            if name in ancestors:
+                raise CompileError(path, f"recursive model {name}: a structural schema cannot be recursive")
+            ancestors = (*ancestors, name)
             target = self.definitions[name]
             rules = [*target.get(VALIDATIONS, []), *node.get(VALIDATIONS, [])]
             node = {**target, **node, **({VALIDATIONS: rules} if rules else {})}
-        return node, inside
+        return node, ancestors
 
-    def _refuse_keywords(self, node: Schema, path: str, allowed: frozenset[str]) -> None:
+    def _check_keywords(self, node: Schema, path: str, allowed: frozenset[str]) -> None:
         for keyword in node:
-            if keyword in WAY_OUT or (allowed and keyword not in allowed):
-                hint = WAY_OUT.get(keyword, f"not supported for type {node.get('type')}")
+            if keyword in HINTS or (allowed and keyword not in allowed):
+                hint = HINTS.get(keyword, f"not supported for type {node.get('type')}")
                 raise CompileError(path, f"keyword {keyword!r}: {hint}")
 
-    def _convert_array(self, node: Schema, path: str, inside: tuple[str, ...]) -> None:
+    def _convert_array(self, node: Schema, path: str, ancestors: tuple[str, ...]) -> None:
         _require(node, path, "maxItems", "give the list a max_length")
         if "items" not in node:
-            raise CompileError(path, "keyword 'items' is missing: say what the list holds")
-        node["items"] = self.convert(node["items"], f"{path}[]", inside)
+            raise CompileError(path, "keyword 'items' is missing: give the list a type for its items")
+        node["items"] = self.convert(node["items"], f"{path}[]", ancestors)
         node.setdefault(LIST_TYPE, "atomic")
         _check_list_type(node, path)
 
-    def _convert_object(self, node: Schema, path: str, inside: tuple[str, ...]) -> None:
+    def _convert_object(self, node: Schema, path: str, ancestors: tuple[str, ...]) -> None:
         additional = node.get("additionalProperties")
         if isinstance(additional, bool):
             raise CompileError(
                 path,
-                f"keyword 'additionalProperties' is {str(additional).lower()}: models stay open (unknown fields are "
-                "pruned), maps say the type of their values, and passed-on objects are marked PreserveUnknown",
+                f"keyword 'additionalProperties' is {str(additional).lower()}: use a model that ignores unknown "
+                "fields, a map with a type for its values, or a mapping with the marker PreserveUnknown",
             )
         if additional is not None:
             if "properties" in node:
-                raise CompileError(path, "keyword 'additionalProperties' beside 'properties': a map or an object")
+                raise CompileError(
+                    path, "keywords 'additionalProperties' and 'properties' together: use a map or an object"
+                )
             _require(node, path, "maxProperties", "give the map a max_length")
-            node["additionalProperties"] = self.convert(additional, f"{path}{{}}", inside)
+            node["additionalProperties"] = self.convert(additional, f"{path}{{}}", ancestors)
         elif node.get("properties"):
             required = set(node.get("required", []))
             node["properties"] = {
-                name: self._convert_property(child, f"{path}.{name}".lstrip("."), name in required, inside)
+                name: self._convert_property(child, f"{path}.{name}".lstrip("."), name in required, ancestors)
                 for name, child in node["properties"].items()
             }
         elif not node.get(PRESERVE_UNKNOWN):
-            raise CompileError(path, "an object without fields: the API server would prune all of it")
+            raise CompileError(path, "an object without fields: the API server would prune all its content")
 
-    def _convert_property(self, child: Schema, path: str, required: bool, inside: tuple[str, ...]) -> Schema:
+    def _convert_property(self, child: Schema, path: str, required: bool, ancestors: tuple[str, ...]) -> Schema:
         child = dict(child)
         if child.pop("nullable", False) and required:
-            raise CompileError(path, f"keyword 'nullable': {WAY_OUT['nullable']}")
-        return self.convert(child, path, inside)
+            raise CompileError(path, f"keyword 'nullable': {HINTS['nullable']}")
+        return self.convert(child, path, ancestors)
 
 
-def _require(node: Schema, path: str, keyword: str, way_out: str) -> None:
+def _require(node: Schema, path: str, keyword: str, hint: str) -> None:
     if keyword not in node:
-        raise CompileError(path, f"keyword {keyword!r} is missing: {way_out}, or rules over it cost too much")
+        raise CompileError(path, f"keyword {keyword!r} is missing: {hint}; otherwise the cost of rules is too high")
 
 
 def _check_string(node: Schema, path: str) -> None:
@@ -145,7 +146,7 @@ def _check_string(node: Schema, path: str) -> None:
 def _set_integer_format(node: Schema, path: str) -> None:
     _require(node, path, "maximum", "give the integer an upper limit (le=), or use Int64")
     if node["maximum"] == INT64_MAX:
-        del node["maximum"]  # the format says it
+        del node["maximum"]  # implied by the format
         node["format"] = "int64"
     else:
         node["format"] = "int32" if node["maximum"] <= INT32_MAX else "int64"
@@ -154,26 +155,26 @@ def _set_integer_format(node: Schema, path: str) -> None:
 def _check_list_type(node: Schema, path: str) -> None:
     items = node["items"]
     if node[LIST_TYPE] == "set" and items.get("type") not in {"string", "integer", "boolean"}:
-        raise CompileError(path, f"keyword {LIST_TYPE!r}: only lists of scalars are sets, use ListMap")
+        raise CompileError(path, f"keyword {LIST_TYPE!r}: only lists of scalars can be sets: use ListMap")
     for key in node.get(LIST_MAP_KEYS, []):
         declared = items.get("properties", {}).get(key)
         if declared is None:
-            raise CompileError(path, f"keyword {LIST_MAP_KEYS!r}: items have no field {key!r}")
+            raise CompileError(path, f"keyword {LIST_MAP_KEYS!r}: the items have no field {key!r}")
         if key not in items.get("required", []) and "default" not in declared:
             raise CompileError(path, f"keyword {LIST_MAP_KEYS!r}: {key!r} must be required or have a default")
 
 
 def structural_schema(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The structural schema of a model's JSON schema; TYPE_NAME and TYPE_ABOUT stay in it.
+    """The structural schema of a model's JSON schema. It still contains TYPE_NAME and TYPE_DESCRIPTION.
 
     Raises:
-        CompileError: something in it has no place in a structural schema.
+        CompileError: the model cannot be expressed as a structural schema.
     """
     return _Walk(definitions).convert(schema, "")
 
 
 def children(schema: Schema) -> Iterator[tuple[str, Schema]]:
-    """The schemas directly below one, each with what it adds to the path."""
+    """The schemas directly below a schema, each with the end of its path."""
     for name, child in schema.get("properties", {}).items():
         yield f".{name}", child
     if "items" in schema:

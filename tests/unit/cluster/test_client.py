@@ -103,11 +103,11 @@ async def test_a_warning_of_the_api_server_is_logged_once(caplog: pytest.LogCapt
 def test_any_number_of_warnings_takes_bounded_memory_and_log(caplog: pytest.LogCaptureFixture) -> None:
     warnings = Warnings()
     for number in range(MAX_KNOWN + 10):
-        warnings.saw([f'299 - "{number} {"x" * 10_000}"'], request="GET /")
+        warnings.log_new([f'299 - "{number} {"x" * 10_000}"'], request="GET /")
     assert len(warnings._known) == MAX_KNOWN
     assert max(len(record.getMessage()) for record in caplog.records) < 600
     caplog.clear()
-    warnings.saw([f'299 - "of one answer {number}"' for number in range(1000)], request="GET /")
+    warnings.log_new([f'299 - "of one answer {number}"' for number in range(1000)], request="GET /")
     assert len(caplog.records) == MAX_HEADERS
 
 

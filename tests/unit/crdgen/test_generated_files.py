@@ -33,7 +33,7 @@ def test_files_are_written_once_and_checked_after(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out == ""
     (tmp_path / "docs" / "api-reference.md").write_text("old")
     assert main(["--root", str(tmp_path), "--check"]) == 1
-    assert capsys.readouterr().out == "docs/api-reference.md: not current, run `make crds`\n"
+    assert capsys.readouterr().out == "docs/api-reference.md: not up to date, run `make crds`\n"
 
 
 def test_every_rule_has_a_bad_object_that_shows_its_message() -> None:

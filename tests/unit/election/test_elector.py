@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from epd_operator.cluster.errors import ClusterError, RefusedError, UnavailableError
-from epd_operator.cluster.lease import Lease, Record
+from epd_operator.cluster.lease import Lease, LeaseRecord
 from epd_operator.election.elector import Elector, LeadershipLostError
-from epd_operator.election.leader import FINISH_SECONDS, LeaderTasks, fence, run_while_leading
+from epd_operator.election.leader import SHUTDOWN_SECONDS, LeaderTasks, run_while_leading, start_fence
 from epd_operator.election.rules import Timing
 from support.leases import MemoryLease
 from support.virtual import run_virtually
@@ -38,9 +38,9 @@ class Connection:
         await self._travel()
         return self.server.lease
 
-    async def write(self, record: Record, *, over: Lease | None) -> Lease:
+    async def write(self, record: LeaseRecord, *, previous: Lease | None) -> Lease:
         await self._travel()
-        written = self.server.write(record, over=over)
+        written = self.server.write(record, previous=previous)
         await asyncio.sleep(self.delay())
         if self.loses_answers:
             raise UnavailableError("no answer", request="PUT lease")
@@ -53,7 +53,7 @@ class Connection:
             raise self.error
 
 
-class Passes:
+class Queue:
     """A queue of which a pass is going on all the time, as long as it takes."""
 
     def __init__(self) -> None:
@@ -92,18 +92,18 @@ class Replica:
         self.connection = Connection(server)
         self.journal = journal
         self.stop = asyncio.Event()
-        self.passes = Passes()
+        self.queue = Queue()
         self.ends_itself = asyncio.Event()
         self.loop = asyncio.get_running_loop()
-        self.leadership = Elector(
+        self.elector = Elector(
             self.connection,
             identity=self.name,
             clock=self.loop.time,
             now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.loop.time()),
             random=(dice or random.Random(1)).random,
         )
-        self.duty = LeaderTasks(passes=self.passes, jobs=[self._work], watch=self._watch)
-        self.process = asyncio.create_task(run_while_leading(self.leadership, duty=self.duty, stop=self.stop))
+        self.tasks = LeaderTasks(queue=self.queue, jobs=[self._work], watch=self._watch)
+        self.process = asyncio.create_task(run_while_leading(self.elector, tasks=self.tasks, stop=self.stop))
         # How it ended is looked at, or a later test would hear asyncio complain of it.
         self.process.add_done_callback(lambda process: process.cancelled() or process.exception())
 
@@ -120,7 +120,7 @@ class Replica:
 
     @property
     def works(self) -> bool:
-        return self.duty.active and self.leadership.may_work()
+        return self.tasks.active and self.elector.is_leader()
 
     async def until_it_works(self) -> float:
         while not self.works:  # noqa: ASYNC110 - nothing announces it, and time costs nothing here
@@ -208,11 +208,11 @@ async def test_a_standby_that_is_told_to_stop_ends_at_once_and_leaves_the_lease_
 @virtually
 async def test_passes_may_end_before_the_lease_is_given_up_and_it_is_renewed_meanwhile() -> None:
     server, journal, leader, standby = await pair()
-    leader.passes.busy = 1.0
+    leader.queue.busy = 1.0
     leader.stop.set()
     await asyncio.sleep(3.0)
     assert leader.works
-    leader.passes.busy = 0.0
+    leader.queue.busy = 0.0
     await leader.process
     await standby.until_it_works()
     assert journal.overlaps() == []
@@ -223,11 +223,11 @@ async def test_passes_may_end_before_the_lease_is_given_up_and_it_is_renewed_mea
 @virtually
 async def test_where_a_pass_had_to_be_cut_off_its_last_write_has_the_whole_lease_to_be_carried_out() -> None:
     _, journal, leader, standby = await pair()
-    leader.passes.busy = 1.0
+    leader.queue.busy = 1.0
     told = asyncio.get_running_loop().time()
     leader.stop.set()
     await leader.process
-    assert asyncio.get_running_loop().time() - told == pytest.approx(FINISH_SECONDS, abs=0.5)
+    assert asyncio.get_running_loop().time() - told == pytest.approx(SHUTDOWN_SECONDS, abs=0.5)
     ended = journal.spans[-1][2]
     assert await standby.until_it_works() - ended >= TIMING.duration - TIMING.retry * 1.2 - 0.2
     assert journal.overlaps() == []
@@ -333,7 +333,7 @@ async def disturb(one: Replica, server: MemoryLease, dice: random.Random) -> Non
         case 6:
             server.edit(holder=dice.choice(["", "stranger", one.name]), duration_seconds=dice.choice([0, 15]))
         case 7:
-            one.passes.busy = 1.0 - one.passes.busy
+            one.queue.busy = 1.0 - one.queue.busy
         case _:
             one.connection.error = None
             one.connection.delay = lambda: 0.01
@@ -378,7 +378,7 @@ class Frozen:
 def test_the_fence_ends_a_process_whose_work_goes_on_after_its_time() -> None:
     ended: list[int] = []
     frozen = Frozen()
-    thread = fence(frozen, duty=frozen, end=ended.append)  # type: ignore[arg-type]
+    thread = start_fence(frozen, tasks=frozen, exit_process=ended.append)  # type: ignore[arg-type]
     thread.join(timeout=60)
     assert ended == [70]
     assert frozen.over > TIMING.grace

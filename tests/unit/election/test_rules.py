@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from epd_operator.cluster.errors import ClusterError
-from epd_operator.cluster.lease import LARGEST, Lease, Record
+from epd_operator.cluster.lease import MAX_INT32, Lease, LeaseRecord
 from epd_operator.election.rules import RELEASED_SECONDS, Candidate, Timing
 from support.leases import MemoryLease
 
@@ -26,10 +26,10 @@ def candidate(name: str = "a") -> Candidate:
 
 def attempt(one: Candidate, server: MemoryLease, *, at: float, now: datetime = NOW) -> bool:
     """Look and write without delay; whether it leads."""
-    one.saw(server.lease, at=at)
+    one.observe(server.lease, at=at)
     record = one.next_record(at=at, now=now)
     if record is not None:
-        one.wrote(server.write(record, over=one.lease), began=at, at=at)
+        one.confirm_write(server.write(record, previous=one.lease), started=at, at=at)
     return one.leads
 
 
@@ -45,13 +45,13 @@ def test_a_lease_that_is_not_there_is_made_and_taken_after_its_duration_in_case_
 
 def test_a_lease_that_came_and_went_unseen_is_not_taken() -> None:
     server, one, other = MemoryLease(), candidate("a"), candidate("b")
-    one.saw(None, at=0.0)
+    one.observe(None, at=0.0)
     attempt(other, server, at=0.0)
     assert attempt(other, server, at=15.0)
     server.lease = None
     record = one.next_record(at=16.0, now=NOW)
     assert record is not None
-    one.wrote(server.write(record, over=None), began=16.0, at=16.0)
+    one.confirm_write(server.write(record, previous=None), started=16.0, at=16.0)
     assert not one.leads
     assert attempt(other, server, at=17.0)
     assert not attempt(one, server, at=31.0)
@@ -59,7 +59,7 @@ def test_a_lease_that_came_and_went_unseen_is_not_taken() -> None:
 
 def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_and_the_transition_is_counted() -> None:
     server, one = MemoryLease(), candidate()
-    server.put(Record(holder="b", duration_seconds=15, acquired="1", renewed="1", transitions=4))
+    server.put(LeaseRecord(holder="b", duration_seconds=15, acquired="1", renewed="1", transitions=4))
     assert not attempt(one, server, at=0.0)
     server.edit(renewed="2")
     assert not attempt(one, server, at=14.0)
@@ -71,39 +71,39 @@ def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_and_the_trans
 
 def test_a_lease_that_was_given_up_is_taken_at_once() -> None:
     server, one, other = MemoryLease(), candidate("a"), candidate("b")
-    server.put(Record(holder="x", duration_seconds=15))
+    server.put(LeaseRecord(holder="x", duration_seconds=15))
     attempt(one, server, at=0.0)
     assert attempt(one, server, at=15.0)
-    one.saw(server.lease, at=16.0)
-    given_up = one.released(now=NOW)
+    one.observe(server.lease, at=16.0)
+    given_up = one.release_record(now=NOW)
     assert given_up is not None
-    server.write(given_up, over=one.lease)
+    server.write(given_up, previous=one.lease)
     assert attempt(other, server, at=16.1)
 
 
 def test_a_holder_that_a_stranger_removed_may_still_be_working() -> None:
     server, one = MemoryLease(), candidate()
-    for emptied in (Record(), Record(duration_seconds=15), Record(duration_seconds=0, transitions=9)):
+    for emptied in (LeaseRecord(), LeaseRecord(duration_seconds=15), LeaseRecord(duration_seconds=0, transitions=9)):
         server.put(emptied)
         assert not attempt(one, server, at=0.0)
 
 
 def test_a_stranger_can_neither_hurry_a_candidate_nor_lock_all_of_them_out() -> None:
-    for seconds, wait in ((1, 15.0), (0, 15.0), (40, 40.0), (LARGEST, 60.0)):
+    for seconds, wait in ((1, 15.0), (0, 15.0), (40, 40.0), (MAX_INT32, 60.0)):
         server, one = MemoryLease(), candidate()
-        server.put(Record(holder="b", duration_seconds=seconds, transitions=LARGEST))
+        server.put(LeaseRecord(holder="b", duration_seconds=seconds, transitions=MAX_INT32))
         assert not attempt(one, server, at=0.0)
         assert not attempt(one, server, at=wait - 0.1)
         assert attempt(one, server, at=wait)
         assert server.lease is not None
-        assert server.lease.record.transitions == LARGEST
+        assert server.lease.record.transitions == MAX_INT32
 
 
 def test_a_lease_in_its_name_that_it_did_not_write_makes_no_leader() -> None:
     server, one = MemoryLease(), candidate()
-    server.put(Record(holder="a", duration_seconds=15))
+    server.put(LeaseRecord(holder="a", duration_seconds=15))
     assert not attempt(one, server, at=0.0)
-    assert one.released(now=NOW) is None
+    assert one.release_record(now=NOW) is None
 
 
 def test_a_leader_whose_lease_was_given_to_somebody_else_leads_no_more() -> None:
@@ -142,11 +142,11 @@ def test_every_renewal_changes_the_lease_even_while_the_clock_stands_still_or_go
 
 def test_a_write_whose_answer_was_lost_is_recognised_and_needs_no_wait() -> None:
     server, one = MemoryLease(), candidate()
-    server.put(Record(holder="b", duration_seconds=15))
-    one.saw(server.lease, at=0.0)
+    server.put(LeaseRecord(holder="b", duration_seconds=15))
+    one.observe(server.lease, at=0.0)
     record = one.next_record(at=15.0, now=NOW)
     assert record is not None
-    server.write(record, over=one.lease)
+    server.write(record, previous=one.lease)
     assert not one.leads
     assert attempt(one, server, at=17.0)
 
@@ -157,7 +157,7 @@ class Flight:
 
     began: float
     over: Lease | None
-    record: Record
+    record: LeaseRecord
     done: bool = False
     answer: Lease | None = None
 
@@ -210,7 +210,7 @@ class Election(RuleBasedStateMachine):
     def look(self, who: int) -> None:
         replica = self.replicas[who]
         if replica.flight is None:
-            replica.one.saw(self.server.lease, at=self.now)
+            replica.one.observe(self.server.lease, at=self.now)
 
     @rule(who=who, slow=st.booleans())
     def write(self, who: int, slow: bool) -> None:
@@ -237,8 +237,8 @@ class Election(RuleBasedStateMachine):
         flight, replica.flight = replica.flight, None
         if flight is not None and flight.answer is not None:
             new = not replica.one.leads
-            replica.one.wrote(flight.answer, began=flight.began, at=self.now)
-            if new and self.now < replica.one.work_until:
+            replica.one.confirm_write(flight.answer, started=flight.began, at=self.now)
+            if new and self.now < replica.one.leads_until:
                 self._check_margin(replica)
 
     @rule(who=who, late=st.booleans())
@@ -263,12 +263,12 @@ class Election(RuleBasedStateMachine):
         replica = self.replicas[who]
         self.lose_answer(who, late=True)
         replica.one.resign()
-        replica.one.work_until = min(replica.one.work_until, self.now)
+        replica.one.leads_until = min(replica.one.leads_until, self.now)
         replica.released = True
-        replica.one.saw(self.server.lease, at=self.now)
-        record = replica.one.released(now=replica.wall)
+        replica.one.observe(self.server.lease, at=self.now)
+        record = replica.one.release_record(now=replica.wall)
         if record is not None:
-            self.server.write(record, over=replica.one.lease)
+            self.server.write(record, previous=replica.one.lease)
         self.restart(who)
 
     @rule(
@@ -276,9 +276,9 @@ class Election(RuleBasedStateMachine):
             {},
             optional={
                 "holder": st.sampled_from(["stranger", "r1", "r2", "r3"]),
-                "duration_seconds": st.sampled_from([0, 1, 2, 3600, LARGEST]),
+                "duration_seconds": st.sampled_from([0, 1, 2, 3600, MAX_INT32]),
                 "renewed": st.sampled_from(["", "never", "9999-01-01T00:00:00.000000Z"]),
-                "transitions": st.sampled_from([0, LARGEST]),
+                "transitions": st.sampled_from([0, MAX_INT32]),
             },
         )
     )
@@ -304,17 +304,17 @@ class Election(RuleBasedStateMachine):
     def _carry_out(self, flight: Flight) -> None:
         flight.done = True
         with contextlib.suppress(ClusterError):
-            flight.answer = self.server.write(flight.record, over=flight.over)
+            flight.answer = self.server.write(flight.record, previous=flight.over)
 
     def _check_margin(self, leader: Replica) -> None:
         """Writes that others sent last have had time to be carried out."""
         for other in (*self.replicas, *self.dead):
             if other is not leader and not other.released:
-                assert self.now >= other.one.work_until + MARGIN, (leader.one.identity, other.one.identity)
+                assert self.now >= other.one.leads_until + MARGIN, (leader.one.identity, other.one.identity)
 
     @invariant()
     def at_most_one_works(self) -> None:
-        working = [r.one.identity for r in self.replicas if r.one.leads and self.now < r.one.work_until]
+        working = [r.one.identity for r in self.replicas if r.one.leads and self.now < r.one.leads_until]
         assert len(working) <= 1, working
 
 

@@ -29,14 +29,14 @@ def samples(metrics: DeploymentMetrics) -> list[tuple[str, dict[str, str], float
 
 def shown(status: dict[str, Any], *, model: str = "m") -> list[tuple[str, dict[str, str], float]]:
     metrics = DeploymentMetrics()
-    metrics.show(KEY, DeploymentState(generation=3, model=model, status=status))
+    metrics.set_state(KEY, DeploymentState(generation=3, model=model, status=status))
     return samples(metrics)
 
 
 def test_only_the_present_state_of_a_condition_is_shown() -> None:
     metrics = DeploymentMetrics()
     for reason in ("PodsStarting", "ImagePullFailed"):
-        metrics.show(KEY, DeploymentState(generation=1, status={"conditions": [condition(reason)]}))
+        metrics.set_state(KEY, DeploymentState(generation=1, status={"conditions": [condition(reason)]}))
     (found,) = [labels["reason"] for name, labels, _ in samples(metrics) if name == "epd_deployment_condition"]
     assert found == "ImagePullFailed"
 
@@ -61,15 +61,15 @@ def test_both_formats_of_scrapers_can_be_written() -> None:
     registry = CollectorRegistry()
     metrics = DeploymentMetrics()
     registry.register(metrics)
-    metrics.show(KEY, DeploymentState(generation=1, status={"conditions": [condition("PodsStarting")]}))
+    metrics.set_state(KEY, DeploymentState(generation=1, status={"conditions": [condition("PodsStarting")]}))
     assert b'reason="PodsStarting"' in openmetrics.generate_latest(registry)
     assert b'reason="PodsStarting"' in generate_latest(registry)
 
 
 def test_what_is_known_of_a_status_stays_until_a_pass_has_computed_another() -> None:
     metrics = DeploymentMetrics()
-    metrics.show(KEY, DeploymentState(generation=1, model="m", status={"observedGeneration": 1}))
-    metrics.saw(KEY, generation=2, status={"observedGeneration": 0})
+    metrics.set_state(KEY, DeploymentState(generation=1, model="m", status={"observedGeneration": 1}))
+    metrics.start_reconcile(KEY, generation=2, status={"observedGeneration": 0})
     values = {name: value for name, _, value in samples(metrics)}
     assert values["epd_deployment_generation"] == 2
     assert values["epd_deployment_observed_generation"] == 1

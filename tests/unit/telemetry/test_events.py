@@ -61,7 +61,7 @@ class World:
         self.seconds = 0.0
         self.cluster = Events()
         self.outcomes: Counter[str] = Counter()
-        self.announcer = EventRecorder(
+        self.recorder = EventRecorder(
             self.cluster, count=self._count, reporter="pod-1", clock=lambda: self.seconds, now=self._now
         )
 
@@ -74,8 +74,8 @@ class World:
     async def tell(self, *announcements: StatusEvent, identity: Identity = IDENTITY) -> None:
         """Announce, and let the task write as far as it can."""
         for announcement in announcements:
-            self.announcer.announce(identity, announcement)
-        task = asyncio.ensure_future(self.announcer.run())
+            self.recorder.record(identity, announcement)
+        task = asyncio.ensure_future(self.recorder.run())
         for _ in range(20 * (1 + len(announcements))):
             await asyncio.sleep(0)
         assert not task.done()
@@ -168,9 +168,9 @@ async def test_what_was_too_much_to_write_is_counted_in_the_series(world: World)
 @pytest.mark.parametrize(
     ("failure", "outcome", "words"),
     [
-        (UnavailableError("down", request="CREATE", status=503), "failed", "no Event could be written"),
-        (RefusedError("forbidden", request="CREATE", status=403), "failed", "no Event could be written"),
-        (RuntimeError("a mistake"), "failed", "no Event could be written"),
+        (UnavailableError("down", request="CREATE", status=503), "failed", "an Event could not be written"),
+        (RefusedError("forbidden", request="CREATE", status=403), "failed", "an Event could not be written"),
+        (RuntimeError("a mistake"), "failed", "an Event could not be written"),
         (FencedError("not sent", request="CREATE"), "dropped", ""),
         (NotFoundError("no such namespace", request="CREATE", status=404), "dropped", ""),
         (
@@ -196,7 +196,7 @@ async def test_an_event_that_fails_is_counted_and_ends_nothing(
 async def test_announcing_never_waits_and_what_does_not_fit_is_dropped(world: World) -> None:
     world.cluster.answers.clear()
     for number in range(MAX_WAITING + 10):
-        world.announcer.announce(IDENTITY, problem(f"note {number}"))
+        world.recorder.record(IDENTITY, problem(f"note {number}"))
     assert world.outcomes == {"dropped": 10}
     await world.tell()
     assert world.cluster.requests == 1
@@ -206,9 +206,9 @@ async def test_announcing_never_waits_and_what_does_not_fit_is_dropped(world: Wo
 
 async def test_what_waits_about_an_object_that_goes_is_dropped(world: World) -> None:
     other = Identity(name="other", namespace="serving", uid="u-2")
-    world.announcer.announce(IDENTITY, problem("gone"))
-    world.announcer.announce(other, problem("there"))
-    world.announcer.forget(Key("serving", "qwen"))
+    world.recorder.record(IDENTITY, problem("gone"))
+    world.recorder.record(other, problem("there"))
+    world.recorder.forget(Key("serving", "qwen"))
     await world.tell()
     assert world.cluster.notes() == ["there"]
     assert world.outcomes == {"dropped": 1, "written": 1}
@@ -218,5 +218,5 @@ async def test_memory_is_bounded(world: World) -> None:
     for number in range(MAX_KNOWN + 10):
         await world.tell(problem(), identity=Identity(name="qwen", namespace="serving", uid=str(number)))
     assert world.outcomes == {"written": MAX_KNOWN + 10}
-    kept = [len(held) for held in vars(world.announcer).values() if isinstance(held, OrderedDict | deque)]
+    kept = [len(held) for held in vars(world.recorder).values() if isinstance(held, OrderedDict | deque)]
     assert sorted(kept) == [0, MAX_KNOWN]

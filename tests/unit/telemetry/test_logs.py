@@ -25,7 +25,7 @@ from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.reconcile.workers import Workers
 from epd_operator.telemetry.events import EventRecorder
-from epd_operator.telemetry.logs import MAX_MESSAGE, MAX_TRACEBACK, JsonFormatter, about
+from epd_operator.telemetry.logs import MAX_MESSAGE, MAX_TRACEBACK, JsonFormatter, log_context
 from epd_operator.telemetry.metrics import Metrics
 from support.memory import MemoryCluster
 from support.specs import raw_spec
@@ -112,11 +112,11 @@ async def test_lines_about_events_name_the_object_and_lines_about_nothing_name_n
         async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[override]
             raise RefusedError(f"no {kind.plural} in {namespace}, {len(body)}", request="CREATE", status=403)
 
-    announcer = EventRecorder(Refusing(), count=lambda *_: None, reporter="r", clock=lambda: 0.0, now=utc_now)
-    announcement = StatusEvent(type=EventType.NORMAL, reason="Resumed", action=Action.RECONCILE, note="words")
-    announcer.announce(Identity(name="qwen", namespace="serving", uid="u"), announcement)
-    await ended(announcer.run())
-    with about(KEY):
+    recorder = EventRecorder(Refusing(), count=lambda *_: None, reporter="r", clock=lambda: 0.0, now=utc_now)
+    event = StatusEvent(type=EventType.NORMAL, reason="Resumed", action=Action.RECONCILE, note="words")
+    recorder.record(Identity(name="qwen", namespace="serving", uid="u"), event)
+    await ended(recorder.run())
+    with log_context(KEY):
         pass
     logging.getLogger("anybody").info("of the operator itself")
     about_event, about_nothing = lines(output)
@@ -156,7 +156,7 @@ def test_a_traceback_is_one_field_of_bounded_length_that_ends_with_the_error(out
     try:
         fail()
     except ValueError:
-        with about(KEY):
+        with log_context(KEY):
             logging.getLogger("anybody").exception("failed")
     (line,) = lines(output)
     assert line["traceback"].endswith("the end")

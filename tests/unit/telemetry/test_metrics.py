@@ -40,10 +40,10 @@ class Operator:
             clock=self.clock, random=lambda: 0.0, on_wait=self.metrics.queue.observe_wait
         )
         self.metrics.queue.watch(self.queue)
-        announcer = EventRecorder(
+        recorder = EventRecorder(
             self.cluster, count=self.metrics.events.observe, reporter="test", clock=self.clock, now=utc_now
         )
-        self.reports = Reports(metrics=self.metrics.objects, announcer=announcer)
+        self.reports = Reports(metrics=self.metrics.objects, recorder=recorder)
         reconciler = Reconciler(self.cluster, reports=self.reports)
         self.workers = Workers(queue=self.queue, reconciler=reconciler, metrics=self.metrics, clock=self.clock)
 

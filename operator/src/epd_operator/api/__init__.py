@@ -1,1 +1,1 @@
-"""The API: models of every version, and the compiler that turns them into CustomResourceDefinitions."""
+"""The Kubernetes API of the operator: the models of its kinds. operator/tools/crdgen compiles them to CRDs."""

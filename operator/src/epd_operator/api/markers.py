@@ -1,8 +1,8 @@
-"""What a pydantic annotation cannot say about a Kubernetes schema.
+"""Markers for properties of a Kubernetes schema that pydantic annotations cannot express.
 
-The markers are placed in ``Annotated[...]`` (fields) or, for rules, in a model's ``rules`` (whole objects). Each adds
-its Kubernetes extension to the JSON schema; those that the API server enforces by itself (uniqueness in lists, the
-known part of a passed-on object) are enforced by pydantic too, so that model and schema accept the same objects.
+Markers of fields are placed in ``Annotated[...]``. Rules for whole objects are placed in the ``rules`` of a model. Each
+marker adds its Kubernetes extension to the JSON schema. For extensions that the API server enforces, such as unique
+items, pydantic does the same check, so that model and schema accept the same objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ VALIDATIONS = "x-kubernetes-validations"
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
 PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
-INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +27,9 @@ class Rule:
 
     Attributes:
         expression: CEL over ``self``; true means valid.
-        message: what is wrong and the way out, for the person who applied the object.
-        field_path: the child that the API server names in its error, such as ``.encoder``.
-        reason: how the API server words the error; unset means an invalid value.
+        message: the error and the fix, for the user who applied the object.
+        field_path: field for the error of the API server, such as ``.encoder``.
+        reason: kind of the error; unset means an invalid value.
     """
 
     expression: str
@@ -45,19 +44,22 @@ class Rule:
         return {"rule": self.expression, "message": self.message, **written}
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Append the rule to those of the value that the annotation describes."""
+        """Add the rule to the schema of the annotated value."""
         described = handler(schema)
         return {**described, VALIDATIONS: [*described.get(VALIDATIONS, []), self.as_schema()]}
 
 
 @dataclass(frozen=True)
 class ListMap:
-    """The list is a map keyed by these fields (wire names) of its items; server-side apply merges item by item."""
+    """The items of the list are unique by these fields, and server-side apply merges them by these fields.
+
+    The fields are given by their names in JSON.
+    """
 
     keys: tuple[str, ...]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Refuse two items of the same key, as the API server does."""
+        """Refuse two items with the same key, as the API server does."""
         return core_schema.no_info_after_validator_function(self._unique, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -65,16 +67,16 @@ class ListMap:
         return {**handler(schema), LIST_TYPE: "map", LIST_MAP_KEYS: list(self.keys)}
 
     def _unique(self, items: list[Any]) -> list[Any]:
-        wire = [item.model_dump(by_alias=True) if isinstance(item, BaseModel) else item for item in items]
-        return _without_duplicates(items, [tuple(item.get(key) for key in self.keys) for item in wire])
+        objects = [item.model_dump(by_alias=True) if isinstance(item, BaseModel) else item for item in items]
+        return _require_unique(items, [tuple(item.get(key) for key in self.keys) for item in objects])
 
 
 @dataclass(frozen=True)
 class ListSet:
-    """The list is a set of scalars."""
+    """The list is a set of scalars: its items are unique."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Refuse the same item twice, as the API server does."""
+        """Refuse duplicate items, as the API server does."""
         return core_schema.no_info_after_validator_function(_unique_items, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -83,10 +85,10 @@ class ListSet:
 
 
 def _unique_items(items: list[Any]) -> list[Any]:
-    return _without_duplicates(items, items)
+    return _require_unique(items, items)
 
 
-def _without_duplicates(items: list[Any], keys: list[Hashable]) -> list[Any]:
+def _require_unique(items: list[Any], keys: list[Hashable]) -> list[Any]:
     duplicates = [key for index, key in enumerate(keys) if key in keys[:index]]
     if duplicates:
         raise ValueError(f"duplicate item: {duplicates[0]}")
@@ -95,20 +97,22 @@ def _without_duplicates(items: list[Any], keys: list[Hashable]) -> list[Any]:
 
 @dataclass(frozen=True)
 class PreserveUnknown:
-    """A part of another Kubernetes API: a plain mapping, passed on as it is and validated by the API server there.
+    """A part of another Kubernetes API: a plain mapping that is passed through unchanged.
+
+    The API server validates it in the object to which it is passed.
 
     Attributes:
-        shape: the few fields that are checked here already; all others are kept unseen.
+        shape: model of the fields that are also validated here; all other fields are not validated.
     """
 
     shape: type[BaseModel] | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Check the known fields and keep the mapping as it was written."""
+        """Validate the known fields, and keep the mapping unchanged."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe the known fields and preserve the others."""
+        """Describe the known fields, and preserve all others."""
         if self.shape is None:
             return {"type": "object", PRESERVE_UNKNOWN: True}
         known = handler.resolve_ref_schema(handler(self.shape.__pydantic_core_schema__))
@@ -118,15 +122,6 @@ class PreserveUnknown:
         if self.shape is not None:
             self.shape.model_validate(value)
         return value
-
-
-@dataclass(frozen=True)
-class IntOrString:
-    """The value may be written as an integer or as a string."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Replace the union by the extension that stands for it."""
-        return {INT_OR_STRING: True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,21 +136,21 @@ class PrinterColumn:
 
 
 Int = Annotated[int, Strict()]
-"""An integer; unlike plain int it takes no numeral in quotes and no boolean, as the API server takes none."""
+"""An integer. Unlike int, it accepts no strings and no booleans, the same as the API server."""
 
 Bool = Annotated[bool, Strict()]
-"""A boolean; unlike plain bool it takes no word and no number."""
+"""A boolean. Unlike bool, it accepts no strings and no numbers."""
 
 Int64 = Annotated[int, Strict(), Field(le=2**63 - 1)]
-"""An integer without a narrower limit than the wire's."""
+"""An integer with the range of a 64-bit integer in the API."""
 
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-"""Non-negative Kubernetes quantities in plain notation."""
+"""Non-negative Kubernetes quantities without an exponent."""
 
 Quantity = Annotated[
     str,
     Field(max_length=32, pattern=QUANTITY_PATTERN),
 ]
-"""An amount such as ``16Gi``; always written as a string."""
+"""A quantity such as ``16Gi``, always a string."""
 
 KubernetesObject = Annotated[dict[str, Any], PreserveUnknown()]

@@ -26,7 +26,7 @@ from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad
 from epd_operator.scaling.state import StageMemory
-from epd_operator.telemetry.logs import about
+from epd_operator.telemetry.logs import log_context
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
 
 logger = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Autoscaler:
         return due
 
     async def _round_safely(self, key: Key, *, slots: asyncio.Semaphore) -> None:
-        with about(key):
+        with log_context(key):
             try:
                 async with slots:
                     await self.round(key)

@@ -1,5 +1,5 @@
-"""Facts about Dynamo and the inference engines below it, each in one place and used by all rooms above.
+"""Descriptions of Dynamo and of the inference engines that it runs.
 
-A backend is one engine: its command, environment, owned flags and variables, and the names of its metrics. Nothing here
-imports another room, so that API rules, the pod builder and the readers of metrics share one description.
+A backend describes one engine: its command, environment, owned flags and variables, and the names of its metrics. This
+package imports no other package of the operator, so API rules, the pod builder and the readers of metrics can use it.
 """

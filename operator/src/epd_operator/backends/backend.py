@@ -1,4 +1,4 @@
-"""What a backend is: the description of one inference engine below Dynamo."""
+"""The description of an inference engine that Dynamo runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class EngineSettings:
 
     Attributes:
         role: worker, encoder or PD.
-        model: Hugging Face name, or path of a folder in the pod.
-        served_name: name that clients use.
-        frontend_decoding: frontends decode images and send pixels.
-        gpus: GPUs that the engine spans.
-        embedding_cache_gib: memory for embeddings of images seen before, in GiB; None means no cache.
+        model: Hugging Face name, or path of a directory in the pod.
+        served_name: model name that clients use.
+        frontend_decoding: whether frontends decode images and send pixels.
+        gpus: number of GPUs of the engine.
+        embedding_cache_gib: size of the cache of image embeddings, in GiB; None means no cache.
         gpu_memory_percent: share of each GPU's memory for weights and KV cache; None leaves the engine's default.
-        args: further arguments of the user, in order.
+        args: additional arguments from the spec, in order.
     """
 
     role: Role
@@ -38,12 +38,12 @@ class EngineMetrics:
     """Names of the metrics that an engine exports.
 
     Attributes:
-        running: gauge of requests that the engine works on.
+        running: gauge of running requests.
         waiting: gauge of requests in the engine's queue.
-        kv_cache_usage: gauge of the used share of the KV cache, 0 to 1.
+        kv_cache_usage: gauge of the KV cache usage, 0 to 1.
         queue_seconds: histogram of the time of a request in the engine's queue.
-        prefill_seconds: histogram of the time from there to the first token.
-        decode_seconds: histogram of the time from the first token to the last.
+        prefill_seconds: histogram of the time from the end of the queue to the first token.
+        decode_seconds: histogram of the time from the first token to the last token.
     """
 
     running: str
@@ -70,13 +70,13 @@ class Backend:
 
     Attributes:
         command: the command line of an engine process.
-        pod_environment: variables that all processes of a pod share.
-        process_environment: variables of one process, from the API's transfer mode and its NIXL handshake port.
-        encoder_memory_environment: variables that limit what an encoder reserves on the GPU, from a number of bytes.
+        pod_environment: variables for all processes of a pod.
+        process_environment: variables for one process, given the transfer mode in the API and the NIXL handshake port.
+        encoder_memory_environment: variables that limit the GPU memory of an encoder, given in bytes.
         metrics: names of its metrics.
         owned_flags: arguments that the operator sets from fields of spec.
-        owned_variable_prefixes: beginnings of the names of variables that the operator sets.
-        owned_variables: names of further variables that the operator sets.
+        owned_variable_prefixes: prefixes of variables that the operator sets.
+        owned_variables: names of other variables that the operator sets.
     """
 
     command: Callable[[EngineSettings], list[str]]

@@ -1,6 +1,6 @@
-"""Dynamo 1.6: frontends, discovery through Kubernetes, communication between processes, and metrics.
+"""Dynamo 1.6: frontends, discovery with Kubernetes, communication between processes, and metrics.
 
-Flags are those of ``python -m dynamo.frontend --help``; names of metrics were seen on real metrics pages.
+The flags are from ``python -m dynamo.frontend --help``, and the names of the metrics from real metrics pages.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a Dynamo process does."""
+    """Role of a Dynamo process."""
 
     FRONTEND = "frontend"
     WORKER = "worker"
@@ -51,13 +51,13 @@ ALLOWED_VARIABLES = (
     "DYN_TCP_MAX_MESSAGE_SIZE",
     "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
 )
-"""Variables with an owned prefix that users may set nevertheless."""
+"""Variables with an owned prefix that users are allowed to set."""
 
 DISCOVERY_LABELS = {
     "nvidia.com/dynamo-discovery-backend": "kubernetes",
     "nvidia.com/dynamo-discovery-enabled": "true",
 }
-"""Dynamo's container-mode discovery watches pods with both labels."""
+"""Dynamo's discovery in container mode watches pods with both labels."""
 
 POD_FIELDS = {
     "POD_NAME": "metadata.name",
@@ -65,12 +65,12 @@ POD_FIELDS = {
     "POD_UID": "metadata.uid",
     "POD_IP": "status.podIP",
 }
-"""Variables from fields of the pod, by which a process describes itself in discovery."""
+"""Variables with fields of the pod, which Dynamo writes into discovery."""
 
 ACTIVE_REQUESTS = "dynamo_frontend_active_requests"
 SERVED_REQUESTS = "dynamo_frontend_requests_total"
 DISCONNECTED_CLIENTS = "dynamo_frontend_disconnected_clients"
-"""Every frontend exports it from its start, so it tells a frontend's page from another one."""
+"""Every frontend exports it from its start, so it identifies the page of a frontend."""
 TIME_TO_FIRST_TOKEN = "dynamo_frontend_time_to_first_token_seconds"  # noqa: S105 - name of a metric
 INTER_TOKEN_LATENCY = "dynamo_frontend_inter_token_latency_seconds"  # noqa: S105
 IN_FLIGHT_REQUESTS = "dynamo_component_inflight_requests"
@@ -85,10 +85,10 @@ def frontend_command(*, namespace: str, port: int, routing: str, args: list[str]
 
 
 def pod_environment(*, namespace: str) -> dict[str, str]:
-    """Variables that all Dynamo processes of a pod share.
+    """Variables for all Dynamo processes of a pod.
 
-    Dynamo would otherwise derive the host from the pod's name or the default route, which is wrong on nodes with
-    several networks. Kubernetes expands ``$(POD_IP)``.
+    By default, Dynamo derives the host from the pod's name or the default route, which is wrong on nodes with several
+    networks. Kubernetes expands ``$(POD_IP)``.
     """
     return {
         "DYN_NAMESPACE": namespace,
@@ -98,7 +98,8 @@ def pod_environment(*, namespace: str) -> dict[str, str]:
         "DYN_EVENT_PLANE": "zmq",
         "DYN_TCP_RPC_HOST": "$(POD_IP)",
         "DYN_SYSTEM_HOST": "127.0.0.1",
-        # Frontends would fetch the model's configuration from that server. Without it they read it where workers do.
+        # Otherwise frontends would fetch the configuration of the model from the system server of a worker. With 0,
+        # they read it from the same place as workers.
         "DYN_SELF_HOST_METADATA": "0",
     }
 
@@ -110,10 +111,10 @@ def process_environment(*, container: str, system_port: int) -> dict[str, str]:
 
 def role_environment(role: Role) -> dict[str, str]:
     """Variables that differ between frontends and engines."""
-    # The drain hook has waited for in-flight requests before SIGTERM arrives: no second wait inside Dynamo.
+    # The preStop hook waits for in-flight requests before SIGTERM is sent, so Dynamo need not wait again.
     shutdown = {"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}
     if role is Role.FRONTEND:
-        # Clients of the endpoint could otherwise set from when on a worker counts as busy (POST /busy_threshold).
+        # Otherwise clients of the endpoint could change the load at which workers count as busy (POST /busy_threshold).
         return {**shutdown, "DYN_DISABLE_FRONTEND_ADMIN_API": "true"}
-    # Without it /health of a vLLM worker always answers 503.
+    # Otherwise /health of a vLLM worker always answers with status 503.
     return {**shutdown, "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS": json.dumps(["generate"])}

@@ -1,4 +1,4 @@
-"""The registry of backends. A new engine is one member of ``Framework``, one entry here and one module."""
+"""The registry of backends. A new engine needs a member of ``Framework``, an entry in ``BACKENDS`` and a module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epd_operator.backends.vllm import VLLM
 
 
 class Framework(StrEnum):
-    """Inference engine below Dynamo."""
+    """Inference engine that Dynamo runs."""
 
     VLLM = "VLLM"
 
@@ -23,7 +23,7 @@ OWNED_FLAGS = (
     *dynamo.FRONTEND_FLAGS,
     *dynamo.RUNTIME_FLAGS,
 )
-"""Flags that follow from other fields of spec, or that decide which processes communicate with each other."""
+"""Flags that the operator sets from fields of spec, and flags that determine which processes communicate."""
 
 _SHARING_PREFIXES = ("CUDA_MPS_",)
 _TRANSFER_VARIABLES = ("UCX_TLS", "UCX_NET_DEVICES")
@@ -39,4 +39,4 @@ OWNED_VARIABLES = (
     *_TRANSFER_VARIABLES,
 )
 ALLOWED_VARIABLES = dynamo.ALLOWED_VARIABLES
-"""Variables with an owned prefix that users may set nevertheless."""
+"""Variables with an owned prefix that users are allowed to set."""

@@ -1,4 +1,7 @@
-"""vLLM 0.31 under Dynamo 1.6. Flags are those of ``python -m dynamo.vllm --help``; metrics were seen on real pages."""
+"""vLLM 0.31 with Dynamo 1.6.
+
+The flags are from ``python -m dynamo.vllm --help``, and the names of the metrics from real metrics pages.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def _encoder_memory_environment(memory_bytes: int) -> dict[str, str]:
 
 VLLM = Backend(
     command=command,
-    # vLLM would otherwise take the address of the default route, which is wrong on nodes with several networks.
+    # By default, vLLM uses the IP address of the default route, which is wrong on nodes with several networks.
     pod_environment={"VLLM_HOST_IP": "$(POD_IP)", "VLLM_NIXL_SIDE_CHANNEL_HOST": "$(POD_IP)"},
     process_environment=_process_environment,
     encoder_memory_environment=_encoder_memory_environment,

@@ -1,1 +1,1 @@
-"""The one door to Kubernetes: reads, writes and their errors. Objects are plain mappings in and out."""
+"""Access to Kubernetes: all reads, writes and their errors. Objects are plain mappings."""

@@ -1,4 +1,4 @@
-"""Carries out a plan: applies and deletes children, writes status."""
+"""Executes a plan: applies and deletes children, and writes status."""
 
 from __future__ import annotations
 
@@ -28,18 +28,22 @@ CHILD_MANAGER = "epd-operator"
 STATUS_MANAGER = "epd-operator-status"
 SEED_MANAGER = "epd-operator-seed"
 DELETION_COST_MANAGER = "epd-operator-victims"
-"""Names of field managers are part of the API: a change would orphan fields that were applied before."""
+"""Field managers of server-side apply.
+
+Never change these names: a new manager would not own the fields that an earlier version applied, and could not remove
+them.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyResult:
-    """What was written and what could not be, by child.
+    """Result of applying a plan.
 
     Attributes:
-        written: what was written, each in words such as ``Deployment tiny-pd``.
-        taken: who else has an object of that name.
-        refused: the API server's answer.
-        fault: a failure among them that may pass soon.
+        written: a description of each write, such as ``Deployment tiny-pd``.
+        taken: children whose name is used by an object of another owner.
+        refused: children that the API server did not accept, with its message.
+        fault: one of the errors among the refused children that may be temporary; None if there is none.
     """
 
     written: tuple[str, ...] = ()
@@ -48,53 +52,78 @@ class ApplyResult:
     fault: ClusterError | None = None
 
 
+@dataclass(kw_only=True)
+class _Progress:
+    """What has been done so far, in the form of ``ApplyResult``."""
+
+    written: list[str]
+    refused: dict[ChildKey, ClusterError]
+    taken: dict[ChildKey, ForeignOwner] = field(default_factory=dict)
+
+    def result(self) -> ApplyResult:
+        return ApplyResult(
+            written=tuple(self.written),
+            taken=self.taken,
+            refused={key: error.message for key, error in self.refused.items()},
+            fault=next((error for error in self.refused.values() if isinstance(error, FaultError)), None),
+        )
+
+
 async def apply_plan(cluster: Cluster, *, plan: Plan, observation: Observation) -> ApplyResult:
-    """Write what differs. One child that cannot be written does not keep the others from being written.
+    """Write everything that differs from the plan. If one child cannot be written, the others still are.
 
     Raises:
-        ClusterError: the server is out of reach or busy, or somebody else wrote at the same time.
+        ClusterError: the API server is unreachable or busy, or another client changed an object at the same time.
     """
-    written = await _choose_victims(cluster, plan=plan)
-    seeds = {ChildKey.of(first): first for first in plan.seeds}
-    taken: dict[ChildKey, ForeignOwner] = {}
-    unknown = _unknown(plan, observation=observation)
-    refused: dict[ChildKey, ClusterError] = dict(unknown)
-    for child in filter(lambda child: ChildKey.of(child) not in unknown, plan.apply):
+    progress = _Progress(
+        written=await _write_deletion_costs(cluster, plan=plan),
+        refused=dict(_unreadable_children(plan, observation=observation)),
+    )
+    await _apply_children(cluster, plan=plan, observation=observation, progress=progress)
+    await _delete_children(cluster, plan=plan, observation=observation, progress=progress)
+    for scale in plan.scale_statuses:
+        await cluster.apply(kind_named(scale["kind"]), body=scale, field_manager=STATUS_MANAGER, subresource="status")
+        progress.written.append(f"status of {_describe(ChildKey.of(scale))}")
+    return progress.result()
+
+
+async def _apply_children(cluster: Cluster, *, plan: Plan, observation: Observation, progress: _Progress) -> None:
+    seeds = {ChildKey.of(seed): seed for seed in plan.seeds}
+    for child in plan.apply:
         key = ChildKey.of(child)
-        stranger = None if key in observation.children else await _stranger(cluster, child=child)
-        if stranger is not None:
-            taken[key] = stranger
+        if key in progress.refused:
             continue
-        if _account_of(child) in taken:
-            # Its pods would have the rights of a stranger's ServiceAccount.
+        owner = None if key in observation.children else await _foreign_owner(cluster, child=child)
+        if owner is not None:
+            progress.taken[key] = owner
+            continue
+        if _service_account_of(child) in progress.taken:
+            # The pods would run with the rights of a ServiceAccount of another owner.
             continue
         try:
-            written += await _seed(cluster, first=seeds.get(key))
+            progress.written += await _apply_seed(cluster, seed=seeds.get(key))
             live = observation.children.get(key)
-            await (_make_anew if key in plan.replace else _apply)(cluster, child=child, live=live)
+            await (_recreate if key in plan.replace else _apply)(cluster, child=child, live=live)
         except (RefusedError, FaultError) as error:
-            refused[key] = error
+            progress.refused[key] = error
         else:
-            written.append(_words(key))
+            progress.written.append(_describe(key))
+
+
+async def _delete_children(cluster: Cluster, *, plan: Plan, observation: Observation, progress: _Progress) -> None:
     for key in plan.delete:
         try:
             if await _delete(cluster, key, observation=observation):
-                written.append(f"deletion of {_words(key)}")
+                progress.written.append(f"deletion of {_describe(key)}")
         except (RefusedError, FaultError) as error:
-            refused[key] = error
-    for scale in plan.scale_statuses:
-        await cluster.apply(kind_named(scale["kind"]), body=scale, field_manager=STATUS_MANAGER, subresource="status")
-        written.append(f"status of {_words(ChildKey.of(scale))}")
-    return ApplyResult(
-        written=tuple(written),
-        taken=taken,
-        refused={key: error.message for key, error in refused.items()},
-        fault=next((error for error in refused.values() if isinstance(error, FaultError)), None),
-    )
+            progress.refused[key] = error
 
 
-def _unknown(plan: Plan, *, observation: Observation) -> dict[ChildKey, RefusedError]:
-    """Children of kinds that cannot be read: they may be strangers', or as they should be."""
+def _unreadable_children(plan: Plan, *, observation: Observation) -> dict[ChildKey, RefusedError]:
+    """Children of kinds that cannot be listed.
+
+    They are not written: the existing object may belong to another owner, or may already be correct.
+    """
     keys = [ChildKey.of(child) for child in plan.apply]
     return {
         key: RefusedError(observation.unreadable[key.kind], request=f"LIST {key.kind}")
@@ -103,38 +132,38 @@ def _unknown(plan: Plan, *, observation: Observation) -> dict[ChildKey, RefusedE
     }
 
 
-async def _seed(cluster: Cluster, *, first: dict[str, Any] | None) -> list[str]:
-    """Apply the first contents of a scale object, if there are any."""
-    if first is None:
+async def _apply_seed(cluster: Cluster, *, seed: dict[str, Any] | None) -> list[str]:
+    """Apply the initial replicas of a scale object, if it does not exist yet."""
+    if seed is None:
         return []
-    # Under a manager of its own: the field stays when the child is applied without it, until others take it.
-    await cluster.apply(kind_named(first["kind"]), body=first, field_manager=SEED_MANAGER)
-    return [f"replicas of {_words(ChildKey.of(first))}"]
+    # A separate field manager: the field stays when the child is applied without it, until an autoscaler sets it.
+    await cluster.apply(kind_named(seed["kind"]), body=seed, field_manager=SEED_MANAGER)
+    return [f"replicas of {_describe(ChildKey.of(seed))}"]
 
 
-async def _choose_victims(cluster: Cluster, *, plan: Plan) -> list[str]:
-    """Write deletion costs. A pod that has gone meanwhile, or cannot be written, is no reason not to shrink."""
+async def _write_deletion_costs(cluster: Cluster, *, plan: Plan) -> list[str]:
+    """Write deletion costs of pods. Errors of single pods are ignored: they must not prevent scaling down."""
     written = []
     for pod in plan.deletion_costs:
         with contextlib.suppress(ConflictError, FaultError, NotFoundError, RefusedError):
             await cluster.apply(POD, body=pod, field_manager=DELETION_COST_MANAGER)
-            written.append(f"deletion cost of {_words(ChildKey.of(pod))}")
+            written.append(f"deletion cost of {_describe(ChildKey.of(pod))}")
     return written
 
 
-def _account_of(child: Mapping[str, Any]) -> ChildKey | None:
-    """The ServiceAccount as which the pods of a child run; None where it has no pods."""
+def _service_account_of(child: Mapping[str, Any]) -> ChildKey | None:
+    """The ServiceAccount of the child's pods, or None if it has no pods."""
     if child["kind"] != DEPLOYMENT.kind:
         return None
     return ChildKey(SERVICE_ACCOUNT.kind, child["spec"]["template"]["spec"]["serviceAccountName"])
 
 
-def _words(key: ChildKey) -> str:
+def _describe(key: ChildKey) -> str:
     return f"{key.kind} {key.name}"
 
 
 async def _delete(cluster: Cluster, key: ChildKey, *, observation: Observation) -> bool:
-    """Delete a child; false if it is leaving already."""
+    """Delete a child. Returns false if it is already terminating."""
     metadata = observation.children[key]["metadata"]
     if metadata.get("deletionTimestamp"):
         return False
@@ -143,42 +172,42 @@ async def _delete(cluster: Cluster, key: ChildKey, *, observation: Observation) 
     return True
 
 
-async def _make_anew(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
-    """Delete a child that cannot be changed, and make it anew at once.
+async def _recreate(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
+    """Delete a child with immutable fields that differ, and create it again at once.
 
     Raises:
-        ClusterError: the new one would not be accepted; then the old one stays, which is better than none.
+        ClusterError: a dry run showed that the new object would be refused. The old object is kept.
     """
     kind, metadata = kind_named(child["kind"]), child["metadata"]
     trial = {**child, "metadata": {**metadata, "name": f"{metadata['name']}-trial"}}
     await cluster.apply(kind, body=trial, field_manager=CHILD_MANAGER, dry_run=True)
     if live is not None:
-        place = {"namespace": metadata["namespace"], "name": metadata["name"]}
-        await cluster.delete(kind, **place, uid=live["metadata"]["uid"])
+        await cluster.delete(kind, namespace=metadata["namespace"], name=metadata["name"], uid=live["metadata"]["uid"])
     await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
 
 
 async def _apply(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
-    """Apply a child; where a stranger's edit of a child of ours stands in the way, undo that too."""
-    kind = kind_named(child["kind"])
+    """Apply a child. If a field that another client added makes it invalid, remove such fields and try again."""
+    kind, metadata = kind_named(child["kind"]), child["metadata"]
     try:
         await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
     except InvalidError:
-        place = {"namespace": child["metadata"]["namespace"], "name": child["metadata"]["name"]}
-        if live is None or not await _own_whole_spec(cluster, kind, **place):
+        if live is None or not await _own_whole_spec(
+            cluster, kind, namespace=metadata["namespace"], name=metadata["name"]
+        ):
             raise
         await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
 
 
 async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:
-    """Write the status if it differs from the one that was observed; say whether it was written."""
+    """Write the status if it differs from the observed one. Returns whether it was written."""
     if is_unchanged(status, observation.status):
         return False
     identity = observation.identity
     body = {
         "apiVersion": EPD_DEPLOYMENT.api_version,
         "kind": EPD_DEPLOYMENT.kind,
-        # The uid keeps the status of a deleted object from being written to its namesake.
+        # If the object was deleted and created again, the uid makes the API server refuse this outdated status.
         "metadata": {"name": identity.name, "namespace": identity.namespace, "uid": identity.uid},
         "status": status,
     }
@@ -186,24 +215,31 @@ async def write_status(cluster: Cluster, *, observation: Observation, status: di
     return True
 
 
-async def _stranger(cluster: Cluster, *, child: dict[str, Any]) -> ForeignOwner | None:
-    """Who has the object of this name, or None where it is free or ours. Forced apply would take it over."""
+async def _foreign_owner(cluster: Cluster, *, child: dict[str, Any]) -> ForeignOwner | None:
+    """The other owner of the object with the child's name. None if there is no such object, or if it is this child.
+
+    Without this check, a forced apply would take over objects of other owners.
+    """
     key = ChildKey.of(child)
     live = await cluster.get(kind_named(key.kind), namespace=child["metadata"]["namespace"], name=key.name)
     if live is None:
         return None
-    ours = child["metadata"]["ownerReferences"][0]
+    expected = child["metadata"]["ownerReferences"][0]
     owner = controller_of(live)
     if owner is None:
-        return ForeignOwner(description="somebody else (it has no controller)")
-    if owner["uid"] == ours["uid"]:
+        return ForeignOwner(description="another owner (it has no controller reference)")
+    if owner["uid"] == expected["uid"]:
         return None
-    namesake = owner["kind"] == ours["kind"] and owner["name"] == ours["name"]
-    return ForeignOwner(description=f"{owner['kind']} {owner['name']}", leaving=namesake)
+    # An object of an earlier EPDDeployment with the same name: the garbage collector will remove it.
+    is_predecessor = owner["kind"] == expected["kind"] and owner["name"] == expected["name"]
+    return ForeignOwner(description=f"{owner['kind']} {owner['name']}", leaving=is_predecessor)
 
 
 async def _own_whole_spec(cluster: Cluster, kind: Kind, *, namespace: str, name: str) -> bool:
-    """Make the child's field manager the owner of every field that is set in the spec; false if it is already."""
+    """Make the child's field manager the owner of all fields in the spec. Returns false if it already is.
+
+    The next apply then removes the fields that are not in the plan.
+    """
     live = await cluster.get(kind, namespace=namespace, name=name)
     metadata = (live or {}).get("metadata", {})
     fields = with_whole_spec(metadata.get("managedFields", ()), manager=CHILD_MANAGER)

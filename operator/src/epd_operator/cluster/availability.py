@@ -1,4 +1,7 @@
-"""Whether the API server serves a kind, and lets us read it: kopf never asks a second time."""
+"""Checks which kinds the API server serves and allows the operator to list.
+
+kopf checks this only once, at its start. So the operator waits here before it starts kopf, and checks again later.
+"""
 
 from __future__ import annotations
 
@@ -13,89 +16,93 @@ from epd_operator.objects.kinds import Kind
 
 logger = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 2.0
-SLOW_PAUSE_SECONDS = 10.0
-"""Where most of the work goes on meanwhile."""
-LOOKS_AT_ONCE = 16
-"""Namespaces, of which there may be hundreds."""
+RETRY_SECONDS = 2.0
+OPTIONAL_KIND_RETRY_SECONDS = 10.0
+"""Longer, because the operator works without optional kinds."""
+MAX_CONCURRENT_CHECKS = 16
+"""There may be hundreds of namespaces to check."""
 
 
-async def until_listable(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[str]:
-    """Return when all kinds can be listed. CRDs and rights may come later.
+async def wait_until_listable(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[str]:
+    """Wait until all kinds can be listed. CRDs and RBAC rules may be installed after the operator.
 
     Args:
-        cluster: where.
-        kinds: what will be watched.
-        namespaces: where it will be watched; an empty list means all.
+        cluster: the cluster to check.
+        kinds: the kinds to watch later.
+        namespaces: the namespaces to watch later; an empty list means all namespaces.
 
     Returns:
-        The namespaces in which everything can be listed: one at least, so that one that was deleted, or that nobody
-        gave the rights for, does not keep the others from being watched.
+        The namespaces in which all kinds can be listed, as soon as there is one. Namespaces that were deleted, or in
+        which the operator has no rights, must not prevent watching the others. The list is empty if `namespaces` is
+        empty.
     """
-    told: list[str] = []
+    reported: list[str] = []
     while True:
-        found = await _obstacles(cluster, kinds=kinds, namespaces=namespaces)
-        obstacles = [obstacle for obstacle in found.values() if obstacle]
-        if obstacles != told:
-            for obstacle in obstacles:
-                logger.warning("waiting until it can be watched: %s", obstacle)
-            told = obstacles
-        if len(obstacles) < len(found):
-            return [namespace for namespace, obstacle in found.items() if namespace and not obstacle]
-        await asyncio.sleep(PAUSE_SECONDS)
+        problems_by_namespace = await _find_problems(cluster, kinds=kinds, namespaces=namespaces)
+        problems = [problem for problem in problems_by_namespace.values() if problem]
+        if problems != reported:
+            for problem in problems:
+                logger.warning("cannot watch yet, checking again every %g s: %s", RETRY_SECONDS, problem)
+            reported = problems
+        if len(problems) < len(problems_by_namespace):
+            return [namespace for namespace, problem in problems_by_namespace.items() if namespace and not problem]
+        await asyncio.sleep(RETRY_SECONDS)
 
 
-async def missing_kinds(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[Kind]:
-    """Those of the kinds that cannot be listed in one of the namespaces at least."""
+async def unlistable_kinds(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> list[Kind]:
+    """The kinds that cannot be listed in at least one of the namespaces."""
     missing = []
     for kind in kinds:
-        obstacles = list(filter(None, (await _obstacles(cluster, kinds=[kind], namespaces=namespaces)).values()))
-        if obstacles:
-            logger.warning("goes on without it: %s", obstacles[0])
+        problems = (await _find_problems(cluster, kinds=[kind], namespaces=namespaces)).values()
+        problem = next(filter(None, problems), None)
+        if problem is not None:
+            logger.warning("%s are not watched: %s", kind.plural, problem)
             missing.append(kind)
     return missing
 
 
-async def until_kind_listable(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> Kind:
-    """Return the first of the kinds that can be listed in all namespaces."""
+async def wait_for_listable_kind(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> Kind:
+    """Wait until one of the kinds can be listed in all namespaces, and return it."""
     while True:
         for kind in kinds:
-            if not any((await _obstacles(cluster, kinds=[kind], namespaces=namespaces)).values()):
+            if not any((await _find_problems(cluster, kinds=[kind], namespaces=namespaces)).values()):
                 return kind
-        await asyncio.sleep(SLOW_PAUSE_SECONDS)
+        await asyncio.sleep(OPTIONAL_KIND_RETRY_SECONDS)
 
 
-async def _obstacles(cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]) -> dict[str | None, str]:
-    """What keeps the kinds from being listed, by namespace (None is all of them); empty where nothing does."""
-    places: tuple[str | None, ...] = tuple(namespaces) or (None,)
-    hidden = await _obstacle(kinds, partial(_is_discovered, cluster))
-    if hidden:
-        return dict.fromkeys(places, hidden)
-    limit = asyncio.Semaphore(LOOKS_AT_ONCE)
+async def _find_problems(
+    cluster: Cluster, *, kinds: Sequence[Kind], namespaces: Sequence[str]
+) -> dict[str | None, str]:
+    """Why the kinds cannot be listed, by namespace; empty text if they can. The key None means all namespaces."""
+    scopes: tuple[str | None, ...] = tuple(namespaces) or (None,)
+    problem = await _find_problem(kinds, partial(_is_discovered, cluster))
+    if problem:
+        return dict.fromkeys(scopes, problem)
+    limit = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
 
-    async def look(place: str | None) -> str:
+    async def check(namespace: str | None) -> str:
         async with limit:
-            return await _obstacle(kinds, partial(_is_listed, cluster, place))
+            return await _find_problem(kinds, partial(_can_list, cluster, namespace))
 
-    return dict(zip(places, await asyncio.gather(*map(look, places)), strict=True))
+    return dict(zip(scopes, await asyncio.gather(*map(check, scopes)), strict=True))
 
 
-async def _obstacle(kinds: Sequence[Kind], look: Callable[[Kind], Awaitable[bool]]) -> str:
-    """What the first look that finds nothing has to say; empty where all find something."""
+async def _find_problem(kinds: Sequence[Kind], check: Callable[[Kind], Awaitable[bool]]) -> str:
+    """Message about the first kind for which the check fails; empty if it succeeds for all."""
     for kind in kinds:
         try:
-            if await look(kind):
+            if await check(kind):
                 continue
         except NotFoundError:
             pass
         except ClusterError as error:
             return str(error)
-        return f"{kind.plural} of {kind.api_version} are not served"
+        return f"the API server does not serve {kind.plural} of {kind.api_version}"
     return ""
 
 
 async def _is_discovered(cluster: Cluster, kind: Kind) -> bool:
-    """Discovery lags behind the kinds that are served, and kopf believes the former."""
+    """Whether discovery lists the kind. kopf relies on discovery, which may lag behind the served kinds."""
     group, _, version = kind.api_version.rpartition("/")
     if not group:
         return True
@@ -106,6 +113,6 @@ async def _is_discovered(cluster: Cluster, kind: Kind) -> bool:
     return kind.plural in [found.get("name") for found in resources]
 
 
-async def _is_listed(cluster: Cluster, namespace: str | None, kind: Kind) -> bool:
+async def _can_list(cluster: Cluster, namespace: str | None, kind: Kind) -> bool:
     await cluster.read(kind, path=kind.path(namespace=namespace), query={"limit": "1"})
     return True

@@ -1,4 +1,4 @@
-"""Requests to the API server."""
+"""Client of the API server."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request that has ended.
+    """A finished request.
 
     Attributes:
         verb: GET, LIST, APPLY, CREATE, REPLACE, PATCH or DELETE.
         kind: kind of the object.
-        status: HTTP status, or 0 where no answer came.
-        seconds: how long it took until the answer was read.
+        status: HTTP status, or 0 if there was no answer.
+        seconds: duration until the answer was read.
     """
 
     verb: str
@@ -47,10 +47,10 @@ RequestObserver = Callable[[Request], None]
 
 
 def _ignore(_request: Request) -> None:
-    """The observer that observes nothing."""
+    """Observer that does nothing."""
 
 
-def _always() -> bool:
+def _always_allowed() -> bool:
     return True
 
 
@@ -58,15 +58,15 @@ def _always() -> bool:
 async def connect(
     *,
     on_request: RequestObserver = _ignore,
-    may_write: Callable[[], bool] = _always,
+    may_write: Callable[[], bool] = _always_allowed,
     timeout: float = REQUEST_TIMEOUT_SECONDS,  # noqa: ASYNC109 - of each request
 ) -> AsyncIterator[Cluster]:
-    """A connection with the credentials of the pod, or of the kubeconfig outside a cluster.
+    """A connection with the credentials of the pod, or with the kubeconfig if the process runs outside a cluster.
 
     Args:
         on_request: called after every request.
-        may_write: asked before every write.
-        timeout: of one request, in seconds.
+        may_write: called before every write; if it returns false, the write is not sent.
+        timeout: timeout of each request, in seconds.
     """
     configuration = kubernetes_client.Configuration()
     if "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -81,7 +81,7 @@ async def connect(
 
 
 def own_namespace(file: Path = NAMESPACE_FILE) -> str | None:
-    """The namespace of the pod that this process runs in, or None outside a cluster."""
+    """The namespace of the pod of this process, or None if the process runs outside a cluster."""
     try:
         return file.read_text().strip() or None
     except FileNotFoundError:
@@ -89,14 +89,14 @@ def own_namespace(file: Path = NAMESPACE_FILE) -> str | None:
 
 
 class Cluster:
-    """Reads and writes objects as mappings. Never decodes into typed models: that costs 25 times as much."""
+    """Reads and writes objects as mappings. It does not decode them into typed models, which costs 25 times as much."""
 
     def __init__(
         self,
         api: kubernetes_client.ApiClient,
         *,
         on_request: RequestObserver = _ignore,
-        may_write: Callable[[], bool] = _always,
+        may_write: Callable[[], bool] = _always_allowed,
         timeout: float = REQUEST_TIMEOUT_SECONDS,
     ) -> None:
         self._api = api
@@ -106,26 +106,26 @@ class Cluster:
         self._timeout = timeout
 
     async def get(self, kind: Kind, *, namespace: str, name: str) -> dict[str, Any] | None:
-        """One object, or None where there is none."""
+        """One object, or None if it does not exist."""
         try:
             return await self._call("GET", kind, path=kind.path(namespace=namespace, name=name))
         except NotFoundError:
             return None
 
     async def read(self, kind: Kind, *, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Whatever stands at a path that has to do with the kind."""
+        """Read any path that belongs to the kind, such as discovery documents."""
         return await self._call("GET", kind, path=path, query=query)
 
     async def list(self, kind: Kind, *, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
-        """All objects with the labels, read page by page."""
+        """All objects that match the label selector, read page by page."""
         found: list[dict[str, Any]] = []
         query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector else {})
         while True:
             page = await self._call("LIST", kind, path=kind.path(namespace=namespace), query=query)
             for item in page.get("items", ()):
-                # Half of an object, and nobody reads them in a list.
+                # Managed fields are half of an object, and the operator does not use them in lists.
                 item.get("metadata", {}).pop("managedFields", None)
-                # Items of a list carry neither kind nor apiVersion.
+                # The API server omits kind and apiVersion of list items.
                 found.append({**item, "kind": kind.kind, "apiVersion": kind.api_version})
             following = page.get("metadata", {}).get("continue")
             if not following:
@@ -141,28 +141,32 @@ class Cluster:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Server-side apply: takes the fields of the body, releases those that an earlier body had."""
+        """Server-side apply with force: own all fields of the body, and remove fields of earlier bodies.
+
+        Raises:
+            ClusterError: the object could not be applied.
+        """
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"], subresource=subresource)
         query = {"fieldManager": field_manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return await self._call("APPLY", kind, path=path, query=query, body=body)
 
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object that is not managed further, such as an Event."""
+        """Create an object. For objects that the operator does not apply, such as Events."""
         return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
 
     async def replace(self, kind: Kind, *, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace an object whole, if it still has the resourceVersion that the body names."""
+        """Replace the whole object, if it still has the resourceVersion in the body."""
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"])
         return await self._call("REPLACE", kind, path=path, body=body)
 
     async def patch(self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Change the fields of the body and no others, by a merge patch."""
+        """Change only the fields in the body, with a JSON merge patch."""
         return await self._call("PATCH", kind, path=kind.path(namespace=namespace, name=name), body=body)
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
-        """Delete this incarnation of the object; its dependents follow in the background. Absent is fine."""
+        """Delete the object with this uid, if it exists. The garbage collector deletes its dependents."""
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -185,8 +189,8 @@ class Cluster:
     ) -> dict[str, Any]:
         request = f"{verb} {path}"
         if verb not in ("GET", "LIST") and not self._may_write():
-            raise FencedError("not sent, because somebody else may lead by now", request=request)
-        began = time.monotonic()
+            raise FencedError("not sent: this replica is not the leader any more", request=request)
+        started = time.monotonic()
         status = 0
         try:
             response = await self._send(verb, path=path, query=query, body=body)
@@ -195,16 +199,16 @@ class Cluster:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnavailableError(str(error) or type(error).__name__, request=request) from error
         finally:
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - started
             self._on_request(Request(verb=verb, kind=kind.kind, status=status, seconds=seconds))
-        self._warnings.saw(response.headers.getall("Warning", ()), request=request)
+        self._warnings.log_new(response.headers.getall("Warning", ()), request=request)
         answer = _decode(text, request=request, status=status)
         if status >= 300:
             raise error_for(
                 str(answer.get("message") or f"HTTP status {status}"),
                 request=request,
                 status=status,
-                retry_after=_seconds(response.headers.get("Retry-After")),
+                retry_after=_parse_seconds(response.headers.get("Retry-After")),
             )
         return answer
 
@@ -226,23 +230,26 @@ class Cluster:
 
 
 def _decode(text: bytes, *, request: str, status: int) -> dict[str, Any]:
-    """The object in an answer. Something between us and the server may answer too: a success must be an object."""
+    """The object in an answer.
+
+    A proxy between the operator and the API server may answer with something else, even with a status of success.
+    """
     try:
-        answer = json.loads(text, object_hook=_tidy)
+        answer = json.loads(text, object_hook=_drop_nulls)
     except (ValueError, RecursionError):
         answer = None
     if isinstance(answer, dict):
         return answer
-    words = text[:200].decode(errors="replace")
+    excerpt = text[:200].decode(errors="replace")
     if status < 300:
-        raise UnavailableError(f"the answer is not a JSON object: {words!r}", request=request, status=status)
-    return {"message": words}
+        raise UnavailableError(f"the answer is not a JSON object: {excerpt!r}", request=request, status=status)
+    return {"message": excerpt}
 
 
-def _tidy(value: dict[str, Any]) -> dict[str, Any]:
-    """Null means absent, so no reader has to know both."""
+def _drop_nulls(value: dict[str, Any]) -> dict[str, Any]:
+    """Remove null values. They mean the same as missing fields, and callers need not handle both."""
     return {key: item for key, item in value.items() if item is not None}
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_seconds(header: str | None) -> float | None:
     return float(header) if header is not None and header.isascii() and header.isdigit() else None

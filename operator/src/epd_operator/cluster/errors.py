@@ -1,14 +1,16 @@
-"""What can go wrong at the API server, by what the caller should do about it."""
+"""Errors of requests to the API server, by what the caller should do about them."""
 
 from __future__ import annotations
 
 
 class ClusterError(Exception):
-    """Any failure of a request to the API server.
+    """A request to the API server failed.
 
     Attributes:
-        request: verb and object, for logs.
-        status: HTTP status, or 0 where no answer came.
+        message: cause of the failure.
+        request: verb and path of the request, for logs.
+        status: HTTP status, or 0 if there was no answer.
+        retry_after: seconds to wait before the next request, if the API server asked for a wait.
     """
 
     def __init__(self, message: str, *, request: str, status: int = 0, retry_after: float | None = None) -> None:
@@ -19,37 +21,37 @@ class ClusterError(Exception):
         self.retry_after = retry_after
 
     def reword(self, message: str) -> None:
-        """Say it in other words."""
+        """Replace the message, for example by one without secrets."""
         self.message = message
         self.args = (f"{self.request}: {message}",)
 
 
 class NotFoundError(ClusterError):
-    """The object, or its kind, does not exist."""
+    """The object or its kind does not exist."""
 
 
 class ConflictError(ClusterError):
-    """Somebody else wrote first, or owns a field: observe again."""
+    """Another client changed the object first, or owns one of its fields. Read the object again, then retry."""
 
 
 class RefusedError(ClusterError):
-    """The request as it is will not be accepted: invalid, forbidden or refused by admission."""
+    """The API server does not accept the request: it is invalid, forbidden, or denied by an admission policy."""
 
 
 class InvalidError(RefusedError):
-    """The object would be invalid."""
+    """The API server refused the object as invalid."""
 
 
 class FaultError(ClusterError):
-    """The server failed at this very request: a webhook that it cannot call, a field that it does not know."""
+    """The API server failed on this request only, for example because of an admission webhook or an unknown field."""
 
 
 class UnavailableError(ClusterError):
-    """The server is busy, down or out of reach: try again later."""
+    """The API server is busy, down or unreachable. Retry later."""
 
 
 class FencedError(ClusterError):
-    """Not sent: another replica may be at work."""
+    """The request was not sent, because this replica is not the leader any more."""
 
 
 def error_for(message: str, *, request: str, status: int, retry_after: float | None = None) -> ClusterError:

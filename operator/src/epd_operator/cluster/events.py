@@ -1,4 +1,4 @@
-"""Kubernetes Events about an EPDDeployment: what ``kubectl describe`` shows below the object."""
+"""Kubernetes Events about an EPDDeployment, which ``kubectl describe`` shows below the object."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ CONTROLLER = "epd.dev/epd-operator"
 MAX_REPORTER = 128
 
 
-async def write_event(
-    cluster: Cluster, *, identity: Identity, announcement: StatusEvent, reporter: str, now: datetime
+async def create_event(
+    cluster: Cluster, *, identity: Identity, event: StatusEvent, reporter: str, now: datetime
 ) -> str:
-    """Write an Event.
+    """Create an Event.
 
     Args:
-        cluster: where.
-        identity: the object that it is about.
-        announcement: what it says.
-        reporter: name of this instance of the operator.
-        now: when it happened.
+        cluster: the cluster to write to.
+        identity: the object of the Event.
+        event: type, reason and text of the Event.
+        reporter: name of this replica of the operator.
+        now: time of the Event.
 
     Returns:
         Name of the Event.
 
     Raises:
-        ClusterError: it could not be written.
+        ClusterError: the Event could not be created.
     """
     body = {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
         "metadata": {"generateName": f"{identity.name}-", "namespace": identity.namespace},
-        "type": announcement.type,
-        "reason": announcement.reason,
-        "action": announcement.action,
-        "note": announcement.note,
+        "type": event.type,
+        "reason": event.reason,
+        "action": event.action,
+        "note": event.note,
         "regarding": {
             "apiVersion": EPD_DEPLOYMENT.api_version,
             "kind": EPD_DEPLOYMENT.kind,
@@ -55,26 +55,29 @@ async def write_event(
     return str(written["metadata"]["name"])
 
 
-async def raise_count(cluster: Cluster, *, namespace: str, name: str, count: int, now: datetime) -> None:
-    """Say that what an Event tells has happened again.
+async def update_event_count(cluster: Cluster, *, namespace: str, name: str, count: int, now: datetime) -> None:
+    """Record in an existing Event that the same happened again.
 
     Args:
-        cluster: where.
-        namespace: of the Event.
-        name: of the Event.
-        count: how often it has happened, at least twice; the API knows no series of one.
-        now: when it last happened.
+        cluster: the cluster to write to.
+        namespace: namespace of the Event.
+        name: name of the Event.
+        count: number of occurrences; at least 2, because the API does not accept a series of one.
+        now: time of the last occurrence.
 
     Raises:
         NotFoundError: the Event has expired.
-        ClusterError: it could not be written.
+        ClusterError: the Event could not be updated.
     """
     body = {"series": {"count": count, "lastObservedTime": _micro_time(now)}}
     await cluster.patch(EVENT, namespace=namespace, name=name, body=body)
 
 
-def is_pointless(error: ClusterError) -> bool:
-    """Whether an Event could not be written because its namespace is going or has gone, or others lead by now."""
+def can_be_dropped(error: ClusterError) -> bool:
+    """Whether a failed Event is not needed any more.
+
+    Its namespace is terminating or deleted, or this replica is not the leader any more.
+    """
     return isinstance(error, NotFoundError | FencedError) or (
         isinstance(error, RefusedError) and "because it is being terminated" in error.message
     )

@@ -1,6 +1,6 @@
-"""The Lease by which replicas agree who works. Every write names the version that it replaces.
+"""Reads and writes the Lease of the leader election. A write fails if another client changed the Lease since the read.
 
-What stands in a Lease is never trusted: strangers may edit it, so every field may be missing or nonsense.
+Other clients can edit the Lease, so each field may be missing or invalid.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from epd_operator.cluster.errors import UnavailableError
 from epd_operator.objects.kinds import Kind
 
 LEASE = Kind(kind="Lease", api_version="coordination.k8s.io/v1", plural="leases")
-LARGEST = 2**31 - 1
-"""Of the API's 32-bit integers."""
+MAX_INT32 = 2**31 - 1
+"""Largest integer that the API accepts in a Lease."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
-    """What a Lease says; empty and 0 where it says nothing that can be understood.
+class LeaseRecord:
+    """Content of a Lease. Missing and invalid fields are empty or 0.
 
     Attributes:
-        holder: identity of the candidate that holds it.
-        duration_seconds: how long others wait from the last change that they saw.
-        acquired: when the holder took it, RFC 3339, by the holder's clock.
-        renewed: when the holder wrote it, by the holder's clock. For people only.
-        transitions: how often it changed hands.
+        holder: identity of the candidate that holds the Lease; empty if it was released.
+        duration_seconds: time without a change after which other candidates may acquire the Lease.
+        acquired: time when the holder acquired it, RFC 3339, by the holder's clock.
+        renewed: time of the last renewal, by the holder's clock. For humans only: the election never compares clocks of
+            different machines.
+        transitions: number of changes of the holder.
     """
 
     holder: str = ""
@@ -39,31 +40,31 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """A Lease as it was read.
+    """A Lease, as read from the API server.
 
     Attributes:
-        version: its resourceVersion, which every write changes.
-        record: what it says.
-        metadata: labels and the like, to be kept.
+        version: its resourceVersion, which changes with every write.
+        record: its content.
+        metadata: its metadata, which writes keep.
     """
 
     version: str
-    record: Record
+    record: LeaseRecord
     metadata: Mapping[str, Any]
 
 
 class LeaseStore(Protocol):
-    """Where the Lease is kept."""
+    """Storage of the Lease."""
 
     async def read(self) -> Lease | None:
-        """The Lease, or None where there is none."""
+        """The Lease, or None if it does not exist."""
 
-    async def write(self, record: Record, *, over: Lease | None) -> Lease:
-        """Write the record in place of what was read; None creates the Lease."""
+    async def write(self, record: LeaseRecord, *, previous: Lease | None) -> Lease:
+        """Replace the Lease that was read before, or create it if there was none."""
 
 
-class ClusterLeases:
-    """One Lease at the API server."""
+class ClusterLeaseStore:
+    """Stores the Lease at the API server."""
 
     def __init__(self, cluster: Cluster, *, namespace: str, name: str) -> None:
         self._cluster = cluster
@@ -71,30 +72,32 @@ class ClusterLeases:
         self._name = name
 
     async def read(self) -> Lease | None:
-        """The Lease, or None where there is none.
+        """The Lease, or None if it does not exist.
 
         Raises:
-            ClusterError: it could not be read.
+            ClusterError: the Lease could not be read.
         """
         found = await self._cluster.get(LEASE, namespace=self._namespace, name=self._name)
-        return None if found is None else _lease(found)
+        return None if found is None else _parse_lease(found)
 
-    async def write(self, record: Record, *, over: Lease | None) -> Lease:
-        """Write the record in place of what was read; None creates the Lease.
+    async def write(self, record: LeaseRecord, *, previous: Lease | None) -> Lease:
+        """Replace the Lease that was read before, or create it if there was none.
 
         Raises:
-            ConflictError: somebody else wrote since.
-            ClusterError: it could not be written, or perhaps it was and the answer got lost.
+            ConflictError: another client changed or created the Lease in the meantime.
+            ClusterError: the write failed, or it succeeded but the answer was lost.
         """
         metadata = {"name": self._name, "namespace": self._namespace}
-        body: dict[str, Any] = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "spec": _spec(record)}
-        if over is None:
+        body: dict[str, Any] = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "spec": _to_spec(record)}
+        if previous is None:
             created = await self._cluster.create(LEASE, namespace=self._namespace, body={**body, "metadata": metadata})
-            return _lease(created)
-        return _lease(await self._cluster.replace(LEASE, body={**body, "metadata": {**over.metadata, **metadata}}))
+            return _parse_lease(created)
+        return _parse_lease(
+            await self._cluster.replace(LEASE, body={**body, "metadata": {**previous.metadata, **metadata}})
+        )
 
 
-def _spec(record: Record) -> dict[str, Any]:
+def _to_spec(record: LeaseRecord) -> dict[str, Any]:
     fields = {
         "holderIdentity": record.holder,
         "leaseDurationSeconds": record.duration_seconds,
@@ -105,13 +108,13 @@ def _spec(record: Record) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value != "" or name == "holderIdentity"}
 
 
-def _lease(body: Mapping[str, Any]) -> Lease:
+def _parse_lease(body: Mapping[str, Any]) -> Lease:
     metadata, spec = _mapping(body.get("metadata")), _mapping(body.get("spec"))
     version = _text(metadata.get("resourceVersion"))
     if not version:
-        # A write without a version would replace whatever is there.
-        raise UnavailableError("the answer is no Lease: it has no resourceVersion", request="GET lease")
-    record = Record(
+        # Without a version, the next write would overwrite changes of other clients.
+        raise UnavailableError("the answer is not a Lease: it has no resourceVersion", request="GET lease")
+    record = LeaseRecord(
         holder=_text(spec.get("holderIdentity")),
         duration_seconds=_number(spec.get("leaseDurationSeconds")),
         acquired=_text(spec.get("acquireTime")),
@@ -132,4 +135,4 @@ def _text(value: object) -> str:
 def _number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
-    return min(max(value, 0), LARGEST)
+    return min(max(value, 0), MAX_INT32)

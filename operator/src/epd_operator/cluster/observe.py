@@ -1,4 +1,4 @@
-"""Reads one EPDDeployment with everything that belongs to it."""
+"""Reads one EPDDeployment with its children and pods."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from epd_operator.plan.workloads.progress import workload_of
 
 
 async def read_primary(cluster: Cluster, *, namespace: str, name: str) -> dict[str, Any] | None:
-    """The EPDDeployment, or None if it is gone."""
+    """The EPDDeployment, or None if it does not exist any more."""
     return await cluster.get(EPD_DEPLOYMENT, namespace=namespace, name=name)
 
 
 async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
-    """Children and pods of this incarnation. Everything is read live: a cache may lag behind what we wrote."""
+    """Read children and pods of this EPDDeployment.
+
+    They are read from the API server, not from a cache: a cache might not yet have the last writes of the operator.
+    """
     metadata = primary["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     selector = f"{DEPLOYMENT_LABEL}={name}"
@@ -30,7 +33,8 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
         try:
             return await cluster.list(kind, namespace=namespace, selector=selector)
         except RefusedError as error:
-            # The operator may be newer than its role: what it does not depend on must not stop all the rest.
+            # A new version of the operator may run with an old ClusterRole, which lacks rights for new kinds.
+            # The other children do not depend on these kinds, so they are still reconciled.
             if kind not in OPTIONAL_KINDS:
                 raise
             unreadable[kind.kind] = error.message

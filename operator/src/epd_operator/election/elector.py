@@ -1,4 +1,4 @@
-"""Takes part in the election: waits for the Lease, keeps it, gives it up."""
+"""Takes part in the leader election: acquires the Lease, renews it and releases it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 class LeadershipLostError(Exception):
-    """Somebody else may work from now on: end the process, to begin anew as a standby."""
+    """This replica is not the leader any more. The process must exit; it restarts as a standby."""
 
 
 class Elector:
-    """One candidate and its Lease."""
+    """Runs the election for one candidate."""
 
     def __init__(
         self,
@@ -32,106 +32,107 @@ class Elector:
         random: Callable[[], float],
         timing: Timing | None = None,
     ) -> None:
-        """Create a candidate.
+        """Create an elector. It sends no request yet.
 
         Args:
-            store: where the Lease is kept.
-            identity: of this process; no other process, earlier or later, has the same.
-            clock: monotonic time in seconds, right even when the event loop has been stuck.
-            now: time of day, for people.
-            random: numbers from 0 to 1, for jitter.
-            timing: how long things take.
+            store: storage of the Lease.
+            identity: name of this candidate in the Lease; it must be unique for each process.
+            clock: monotonic time in seconds; it must go on while the event loop is blocked.
+            now: time of day, for the timestamps in the Lease.
+            random: numbers between 0 and 1, for jitter.
+            timing: times of the election.
         """
         self.timing = timing or Timing()
         self._store = store
         self._clock = clock
         self._now = now
         self._random = random
-        self._candidacy = Candidate(identity=identity, timing=self.timing)
-        self._stale = True
-        self._holder = ""
-        self._trouble = ""
+        self._candidate = Candidate(identity=identity, timing=self.timing)
+        self._must_read = True
+        self._observed_holder = ""
+        self._last_error = ""
 
-    def may_work(self) -> bool:
-        """Whether nobody else can be working now: asked before each write."""
-        return self._candidacy.leads and self._clock() < self._candidacy.work_until
+    def is_leader(self) -> bool:
+        """Whether this replica is the leader now, so that no other replica writes. Checked before each write."""
+        return self._candidate.leads and self._clock() < self._candidate.leads_until
 
     def overdue(self) -> float:
-        """How long the time to work has been over, in seconds; negative while it is not."""
-        return self._clock() - self._candidacy.work_until
+        """Seconds since the renew deadline; negative before the deadline."""
+        return self._clock() - self._candidate.leads_until
 
-    async def win(self) -> None:
-        """Return as soon as this candidate leads; failures of the API server only take time."""
+    async def acquire(self) -> None:
+        """Return as soon as this replica is the leader. Retry after errors of the API server."""
         while True:
-            await self._attempt(seconds=None)
-            if self.may_work():
-                logger.info("%s leads", self._candidacy.identity)
+            await self._try_acquire_or_renew(seconds=None)
+            if self.is_leader():
+                logger.info("%s is the leader", self._candidate.identity)
                 return
             await asyncio.sleep(self.timing.pause(jitter=self._random()))
 
-    async def keep(self) -> NoReturn:
-        """Renew the Lease for as long as that works.
+    async def renew_until_lost(self) -> NoReturn:
+        """Renew the Lease until this replica is not the leader any more.
 
         Raises:
-            LeadershipLostError: stop working, now.
+            LeadershipLostError: the leadership is lost; all leader tasks must stop now.
         """
         while True:
             await asyncio.sleep(min(self.timing.pause(jitter=self._random()), max(0.0, -self.overdue())))
             if self.overdue() < 0:
-                await self._attempt(seconds=-self.overdue())
-            if not self.may_work():
-                held = self._candidacy.leads
-                self._candidacy.resign()
+                await self._try_acquire_or_renew(seconds=-self.overdue())
+            if not self.is_leader():
+                deadline_passed = self._candidate.leads
+                self._candidate.resign()
                 raise LeadershipLostError(
-                    f"not renewed for {self.timing.deadline:g} s: {self._trouble}"
-                    if held
-                    else f"the Lease is held by {_named(self._holder)}"
+                    f"the Lease was not renewed for {self.timing.deadline:g} s: {self._last_error}"
+                    if deadline_passed
+                    else f"the holder of the Lease is {_printable(self._observed_holder)}"
                 )
 
     async def release(self) -> None:
-        """Give up the Lease, so that a successor begins at once. Only when all work has ended."""
-        self._candidacy.resign()
+        """Release the Lease, so that a standby can acquire it at once. Call it only after all leader tasks ended."""
+        self._candidate.resign()
         try:
-            self._candidacy.saw(await self._store.read(), at=self._clock())
-            record = self._candidacy.released(now=self._now())
+            self._candidate.observe(await self._store.read(), at=self._clock())
+            record = self._candidate.release_record(now=self._now())
             if record is not None:
-                await self._store.write(record, over=self._candidacy.lease)
-                logger.info("%s gave up the lease", self._candidacy.identity)
+                await self._store.write(record, previous=self._candidate.lease)
+                logger.info("%s released the Lease", self._candidate.identity)
         except ClusterError as error:
-            logger.warning("the lease could not be given up, it expires by itself: %s", error)
+            logger.warning("the Lease could not be released, it will expire: %s", error)
 
-    async def _attempt(self, *, seconds: float | None) -> None:
-        """Look at the Lease, and write it if we may; whatever fails is tried again later."""
+    async def _try_acquire_or_renew(self, *, seconds: float | None) -> None:
+        """Read the Lease and write it if the rules allow it. Errors are logged; the caller tries again."""
         try:
             async with asyncio.timeout(seconds):
-                await self._step()
+                await self._acquire_or_renew()
         except (ClusterError, TimeoutError) as error:
-            self._trouble = str(error) or "no answer"
-            logger.warning("lease: %s", self._trouble)
+            self._last_error = str(error) or "no answer"
+            logger.warning("the Lease could not be read or written: %s", self._last_error)
         else:
-            self._trouble = ""
+            self._last_error = ""
 
-    async def _step(self) -> None:
-        candidacy = self._candidacy
-        if self._stale or not candidacy.leads:
-            found = await self._store.read()
-            candidacy.saw(found, at=self._clock())
-            self._show_holder(found.record.holder if found else "")
-        record = candidacy.next_record(at=self._clock(), now=self._now())
+    async def _acquire_or_renew(self) -> None:
+        candidate = self._candidate
+        if self._must_read or not candidate.leads:
+            lease = await self._store.read()
+            candidate.observe(lease, at=self._clock())
+            self._log_holder(lease.record.holder if lease else "")
+        record = candidate.next_record(at=self._clock(), now=self._now())
         if record is None:
             return
-        self._stale = True
-        began = self._clock()
-        lease = await self._store.write(record, over=candidacy.lease)
-        candidacy.wrote(lease, began=began, at=self._clock())
-        self._stale = False
+        # If the write fails, it is not known whether the API server executed it.
+        self._must_read = True
+        started = self._clock()
+        lease = await self._store.write(record, previous=candidate.lease)
+        candidate.confirm_write(lease, started=started, at=self._clock())
+        self._must_read = False
 
-    def _show_holder(self, holder: str) -> None:
-        if holder != self._holder:
-            logger.info("the lease is held by %s", _named(holder))
-            self._holder = holder
+    def _log_holder(self, holder: str) -> None:
+        if holder != self._observed_holder:
+            logger.info("the holder of the Lease is %s", _printable(holder))
+            self._observed_holder = holder
 
 
-def _named(holder: str) -> str:
-    """A holder's name for the log: anybody may have written it."""
+def _printable(holder: str) -> str:
+    """The holder's name for the log. Other clients may have written any text into the Lease."""
     return repr(holder[:200]) if holder else "nobody"

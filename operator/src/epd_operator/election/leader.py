@@ -1,4 +1,4 @@
-"""What only the leader does, its orderly end, and the fence around it."""
+"""Runs the tasks that only the leader runs, stops them in order, and ends the process if they cannot be stopped."""
 
 from __future__ import annotations
 
@@ -14,49 +14,54 @@ from epd_operator.election.elector import Elector
 
 logger = logging.getLogger(__name__)
 
-FINISH_SECONDS = 5.0
-"""So long passes that are going on may take to end by themselves when the operator stops."""
+SHUTDOWN_SECONDS = 5.0
+"""When the operator stops, running reconciles have this time to finish."""
 
 WATCH_STOP_SECONDS = 5.0
 POLL_SECONDS = 0.05
-FENCE_TICK_SECONDS = 0.25
-EXIT_CODE = 70
+FENCE_POLL_SECONDS = 0.25
+FENCE_EXIT_CODE = 70
 
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Reconciles(Protocol):
-    """The queue, as far as its end is concerned."""
+class ReconcileQueue(Protocol):
+    """The part of the work queue that is needed to stop it."""
 
     def close(self) -> None:
         """Hand out no more keys."""
 
     def longest_pass(self) -> float:
-        """How long the pass that began first has been going on; 0 while there is none."""
+        """Seconds since the start of the longest running reconcile; 0 if none is running."""
 
 
 class LeaderTasks:
-    """Runs the jobs together until it is told to stop; the end of one is the end of all."""
+    """The tasks of the leader. They run together: if one ends, all are stopped.
 
-    def __init__(self, *, passes: Reconciles, jobs: Sequence[Job], watch: Job) -> None:
-        """Create it; nothing runs yet.
+    Attributes:
+        active: whether the tasks are running.
+        interrupted: whether the last run was stopped while a reconcile was running.
+    """
+
+    def __init__(self, *, queue: ReconcileQueue, jobs: Sequence[Job], watch: Job) -> None:
+        """Create the tasks. Nothing runs yet.
 
         Args:
-            passes: the queue of keys.
-            jobs: what writes, or causes writes.
-            watch: what only reads; it may take a while to end.
+            queue: the queue of keys.
+            jobs: tasks that write objects, or cause writes.
+            watch: the task that watches objects; it only reads, and may take some time to end.
         """
-        self._passes = passes
+        self._queue = queue
         self._jobs = jobs
         self._watch = watch
         self.active = False
-        self.cut_off = False
+        self.interrupted = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until ``stop``, or until cancelled, or until a job ends.
+        """Run all tasks until ``stop`` is set, until cancelled, or until one task ends.
 
         Raises:
-            RuntimeError: a job ended that should not.
+            RuntimeError: a task ended unexpectedly.
         """
         self.active = True
         jobs = [asyncio.create_task(job()) for job in self._jobs]
@@ -65,22 +70,23 @@ class LeaderTasks:
         try:
             await asyncio.wait([*jobs, watch, stopped], return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
-                await self._finish_passes()
+                await self._finish_reconciles()
             for task in (*jobs, watch):
                 if task.done() and not stop.is_set():
                     task.result()
-                    raise RuntimeError("a task of the operator has ended")
+                    raise RuntimeError("a task of the operator ended unexpectedly")
         finally:
-            # A pass that is cut off may have sent a write that is yet to be carried out.
-            self.cut_off = self._passes.longest_pass() > 0
+            # A reconcile that is cancelled may have sent a write that the API server has not executed yet.
+            self.interrupted = self._queue.longest_pass() > 0
             await _cancel([*jobs, stopped], seconds=None)
             self.active = False
             await _cancel([watch], seconds=WATCH_STOP_SECONDS)
 
-    async def _finish_passes(self) -> None:
-        self._passes.close()
-        for _ in range(round(FINISH_SECONDS / POLL_SECONDS)):
-            if self._passes.longest_pass() == 0:
+    async def _finish_reconciles(self) -> None:
+        """Start no more reconciles, and wait a limited time for the running ones."""
+        self._queue.close()
+        for _ in range(round(SHUTDOWN_SECONDS / POLL_SECONDS)):
+            if self._queue.longest_pass() == 0:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
@@ -91,36 +97,37 @@ async def _cancel(tasks: Sequence[asyncio.Task[Any]], *, seconds: float | None) 
     await asyncio.wait(tasks, timeout=seconds)
     for task in tasks:
         if task.done() and not task.cancelled() and task.exception() is not None:
-            logger.debug("ended with %r", task.exception())
+            logger.debug("a cancelled task ended with %r", task.exception())
 
 
-async def run_while_leading(leadership: Elector, *, duty: LeaderTasks, stop: asyncio.Event) -> None:
-    """Wait for the Lease, work, and give it up when told to stop.
+async def run_while_leading(elector: Elector, *, tasks: LeaderTasks, stop: asyncio.Event) -> None:
+    """Acquire the Lease, run the leader tasks, and release the Lease when ``stop`` is set.
 
     Raises:
-        LeadershipLostError: all work has ended, because somebody else may work.
+        LeadershipLostError: this replica is not the leader any more; all leader tasks have ended.
     """
-    if not await _unless(stop, leadership.win()):
-        await leadership.release()
+    if not await _run_unless_stopped(stop, elector.acquire()):
+        await elector.release()
         return
-    keeping = asyncio.create_task(leadership.keep())
-    working = asyncio.create_task(duty.run(stop))
+    renewing = asyncio.create_task(elector.renew_until_lost())
+    running = asyncio.create_task(tasks.run(stop))
     try:
-        await asyncio.wait([keeping, working], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([renewing, running], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        held = not keeping.done()
-        # Until the last pass has ended, the Lease is renewed.
-        await _cancel([working], seconds=None)
-        await _cancel([keeping], seconds=None)
-        if held and leadership.may_work() and not duty.cut_off:
-            await leadership.release()
-    for task in (keeping, working):
+        lease_held = not renewing.done()
+        # The Lease is renewed until the last reconcile has ended.
+        await _cancel([running], seconds=None)
+        await _cancel([renewing], seconds=None)
+        # After an interrupted reconcile, the Lease must expire: its last write may still be executed.
+        if lease_held and elector.is_leader() and not tasks.interrupted:
+            await elector.release()
+    for task in (renewing, running):
         if not task.cancelled():
             task.result()
 
 
-async def _unless(stop: asyncio.Event, awaitable: Awaitable[None]) -> bool:
-    """Await something; false if told to stop before it ended."""
+async def _run_unless_stopped(stop: asyncio.Event, awaitable: Awaitable[None]) -> bool:
+    """Await something until it ends or ``stop`` is set. Returns whether it ended before ``stop`` was set."""
     task, stopped = asyncio.ensure_future(awaitable), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -132,15 +139,20 @@ async def _unless(stop: asyncio.Event, awaitable: Awaitable[None]) -> bool:
         await _cancel([task, stopped], seconds=None)
 
 
-def fence(leadership: Elector, *, duty: LeaderTasks, end: Callable[[int], object] = os._exit) -> threading.Thread:
-    """Watch from a thread that work ends in time, even when the event loop is stuck; else end the process."""
+def start_fence(
+    elector: Elector, *, tasks: LeaderTasks, exit_process: Callable[[int], object] = os._exit
+) -> threading.Thread:
+    """Start a thread that ends the process if leader tasks still run after the renew deadline and the grace time.
 
-    def watch() -> None:
-        while not (duty.active and leadership.overdue() > leadership.timing.grace):
-            time.sleep(FENCE_TICK_SECONDS)
-        logger.critical("the lease was not renewed in time and the work could not be stopped: the process ends")
-        end(EXIT_CODE)
+    It is a thread because the event loop may be blocked, so that the tasks cannot be stopped.
+    """
 
-    thread = threading.Thread(target=watch, name="fence", daemon=True)
+    def check() -> None:
+        while not (tasks.active and elector.overdue() > elector.timing.grace):
+            time.sleep(FENCE_POLL_SECONDS)
+        logger.critical("the Lease was not renewed in time and the leader tasks did not stop: the process exits")
+        exit_process(FENCE_EXIT_CODE)
+
+    thread = threading.Thread(target=check, name="fence", daemon=True)
     thread.start()
     return thread

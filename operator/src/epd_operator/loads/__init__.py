@@ -1,1 +1,1 @@
-"""Reads the pods' own metrics: what each of them has to do right now."""
+"""Loads and latencies of pods, read from their metrics pages or from a Prometheus server."""

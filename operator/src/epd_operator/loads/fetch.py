@@ -1,4 +1,4 @@
-"""HTTP as the scraper uses it: one answer, of bounded size, from a server that may be hostile."""
+"""HTTP requests for metrics. Answers have a limited size, because a server may be hostile."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from epd_operator.api.v1alpha1.topology import StageName
 
 
 class PageOutcome(StrEnum):
-    """Everything but OK leaves the pod without values.
+    """Result of reading a page. With every result except OK, there are no values for the pod.
 
-    UNREACHABLE: no connection, or one that was reset. ROUND_OVER: its turn did not come, or did not end, before the
-    round did. PROTOCOL: not HTTP, or cut short. UNREADABLE: a page that does not tell the requests. FAULT: ours; see
-    the log.
+    UNREACHABLE: no connection, or the connection was reset. TIMEOUT: no complete answer in time. ROUND_OVER: the time
+    for all pages of the deployment was over first. STATUS: the HTTP status is not 200. TOO_LARGE, COMPRESSED: the
+    answer is too large or compressed. PROTOCOL: the answer is not HTTP, or incomplete. UNREADABLE: the page does not
+    contain the number of requests. FAULT: an error in the operator, which is logged.
     """
 
     OK = "ok"
@@ -32,11 +33,11 @@ class PageOutcome(StrEnum):
 
 
 PageObserver = Callable[[StageName, PageOutcome], None]
-"""Called with stage and outcome for every page."""
+"""Called for every page, with its stage and outcome."""
 
 
 def ignore_page(_stage: StageName, _outcome: PageOutcome) -> None:
-    """The observer that observes nothing."""
+    """Observer that does nothing."""
 
 
 _HEADERS = {"Accept-Encoding": "identity", "User-Agent": "epd-operator"}
@@ -44,7 +45,7 @@ PAGE_FORMAT = {"Accept": "text/plain;version=0.0.4"}
 
 
 class FetchError(Exception):
-    """There is no page, and why."""
+    """The page could not be fetched; the outcome is the cause."""
 
     def __init__(self, outcome: PageOutcome) -> None:
         super().__init__(outcome.value)
@@ -53,17 +54,17 @@ class FetchError(Exception):
 
 @asynccontextmanager
 async def open_session(*, connections: int) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session that keeps nothing between two pages: no connection, cookie, proxy or credentials.
+    """A session that keeps no state between two requests: no connection, cookie, proxy or credentials.
 
-    Connections are not reused: thousands of idle ones would cost more than a handshake every few seconds, and an
-    address may belong to another pod by then.
+    Connections are not reused. Thousands of idle connections would cost more than a handshake every few seconds, and
+    the IP address may belong to another pod at the next request.
     """
     connector = aiohttp.TCPConnector(limit=connections, force_close=True)
     async with aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=_HEADERS,
-        timeout=aiohttp.ClientTimeout(total=None),  # the caller has deadlines of its own
+        timeout=aiohttp.ClientTimeout(total=None),  # the callers set timeouts
         auto_decompress=False,
         trust_env=False,
     ) as session:
@@ -78,10 +79,10 @@ async def fetch(
     headers: Mapping[str, str] = PAGE_FORMAT,
     query: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The body of the answer. The connection is closed at the first byte too much.
+    """The body of the answer. The connection is closed as soon as the body exceeds the limit.
 
     Raises:
-        FetchError: the answer is not 200 with a plain body of at most that many bytes, or there is none.
+        FetchError: there is no answer, its status is not 200, or its body is compressed or larger than the limit.
     """
     try:
         async with session.get(url, params=query, headers=headers, allow_redirects=False) as response:
@@ -90,7 +91,7 @@ async def fetch(
             finally:
                 response.close()
     except OSError as error:
-        # Connections that fail or are reset; aiohttp's errors of connecting are among them.
+        # The connection failed or was reset. This includes the connection errors of aiohttp.
         raise FetchError(PageOutcome.UNREACHABLE) from error
     except (aiohttp.ClientError, ValueError) as error:
         raise FetchError(PageOutcome.PROTOCOL) from error

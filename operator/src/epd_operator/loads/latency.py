@@ -1,4 +1,7 @@
-"""Mean latencies over an interval, from counters that only grow: of frontends (what clients see) and of each stage."""
+"""Mean latencies over an interval: of frontends, as clients observe them, and of each stage.
+
+They are computed from histograms, whose sums and counts only increase while a process runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """A histogram's totals since its process started."""
+    """Sum and count of a histogram since its process started."""
 
     seconds: float = 0.0
     count: float = 0.0
@@ -16,12 +19,12 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyTotals:
-    """One frontend's totals; None where they could not be read.
+    """Totals of one frontend; None if they could not be read.
 
     Attributes:
-        measured_at: when they were read.
-        first_token: time to the first token, once per request.
-        inter_token: time between two tokens, once per token.
+        measured_at: time of the measurement.
+        first_token: time to first token (TTFT), one value per request.
+        inter_token: inter-token latency (ITL), one value per token.
     """
 
     measured_at: float
@@ -31,7 +34,7 @@ class LatencyTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """A mean and how many values it is made of."""
+    """A mean, and the number of values in it."""
 
     milliseconds: float
     count: float
@@ -39,10 +42,12 @@ class Mean:
 
 @dataclass(frozen=True, kw_only=True)
 class MeanLatency:
-    """Latencies that clients saw between two readings; None where there was no traffic or it could not be read.
+    """Latencies for clients between two measurements; None if there was no traffic, or if it could not be read.
 
     Attributes:
-        measured_at: when the oldest of the later readings was made.
+        measured_at: time of the later measurement; if it differs between frontends, the oldest time.
+        first_token: mean time to first token (TTFT).
+        inter_token: mean inter-token latency (ITL).
     """
 
     measured_at: float
@@ -51,49 +56,50 @@ class MeanLatency:
 
 
 def mean_latency(earlier: Mapping[str, LatencyTotals], later: Mapping[str, LatencyTotals]) -> MeanLatency | None:
-    """Mean over all frontends, by pod name, that both readings have; None where they share none.
+    """Mean over all frontends that are in both measurements, by pod name; None if there is no such frontend.
 
-    A frontend that is new in the later reading has no starting point: its totals may be those of many days.
+    A frontend that is only in the later measurement does not count: its totals may cover many days.
     """
     pairs = [(earlier[pod], totals) for pod, totals in later.items() if pod in earlier]
     if not pairs:
         return None
     return MeanLatency(
         measured_at=min(after.measured_at for _, after in pairs),
-        first_token=mean(growth(before.first_token, after.first_token) for before, after in pairs),
-        inter_token=mean(growth(before.inter_token, after.inter_token) for before, after in pairs),
+        first_token=mean(increase(before.first_token, after.first_token) for before, after in pairs),
+        inter_token=mean(increase(before.inter_token, after.inter_token) for before, after in pairs),
     )
 
 
-def growth(before: Totals | None, after: Totals | None) -> Totals:
-    """What a histogram gained between two readings; nothing where one of them is missing."""
+def increase(before: Totals | None, after: Totals | None) -> Totals:
+    """Increase of a histogram between two measurements; zero if one of them is missing."""
     if before is None or after is None:
         return Totals()
     if after.count < before.count or after.seconds < before.seconds:
-        # The process started anew, so everything it counted happened since.
+        # The process restarted, so all its values are new.
         return after
     return Totals(seconds=after.seconds - before.seconds, count=after.count - before.count)
 
 
-def mean(gains: Iterable[Totals]) -> Mean | None:
-    """The mean of all values that were gained; None where there was not even one, which a count below 1 is not."""
-    known = tuple(gains)
-    count = sum(gain.count for gain in known)
+def mean(increases: Iterable[Totals]) -> Mean | None:
+    """The mean of all new values; None if there is less than one new value."""
+    totals = tuple(increases)
+    count = sum(total.count for total in totals)
     if count < 1:
         return None
-    return Mean(milliseconds=1000 * sum(gain.seconds for gain in known) / count, count=count)
+    return Mean(milliseconds=1000 * sum(total.seconds for total in totals) / count, count=count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageTotals:
-    """One pod's totals; None where its stage has none or they could not be read.
+    """Totals of one pod; None if its stage does not have them, or if they could not be read.
 
     Attributes:
-        encode: time of a request in an encoder, its wait there included: an encoder takes up to 10,000 requests in
-            at once, so nothing waits outside it. Requests without images never come here.
-        queue: time of a request in the engine's queue. The engine counts its times when the request ends.
-        prefill: time from there to the first token.
-        decode: time from the first token to the last.
+        encode: time of a request in an encoder, including its wait there. An encoder accepts up to 10,000 requests at
+            once, so requests do not wait outside of it. Requests without images do not use encoders.
+        queue: time of a request in the engine's queue. The engine counts this and the following times when the request
+            ends.
+        prefill: time from the end of the queue to the first token.
+        decode: time from the first token to the last token.
     """
 
     encode: Totals | None = None
@@ -104,7 +110,7 @@ class StageTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class StageTimes:
-    """Means between two readings over the pods that both have; None where nothing went through the stage."""
+    """Mean times between two measurements; None if no request passed the stage."""
 
     encode: Mean | None = None
     queue: Mean | None = None
@@ -113,22 +119,23 @@ class StageTimes:
 
 
 def stage_times(earlier: Mapping[str, StageTotals], later: Mapping[str, StageTotals]) -> StageTimes:
-    """Means by what each pod, given by name, has gained; pods count by their requests."""
+    """Mean times over all requests of the pods that are in both measurements, by pod name."""
     pairs = [(earlier[pod], totals) for pod, totals in later.items() if pod in earlier]
     return StageTimes(
-        encode=mean(growth(before.encode, after.encode) for before, after in pairs),
-        queue=mean(growth(before.queue, after.queue) for before, after in pairs),
-        prefill=mean(growth(before.prefill, after.prefill) for before, after in pairs),
-        decode=mean(growth(before.decode, after.decode) for before, after in pairs),
+        encode=mean(increase(before.encode, after.encode) for before, after in pairs),
+        queue=mean(increase(before.queue, after.queue) for before, after in pairs),
+        prefill=mean(increase(before.prefill, after.prefill) for before, after in pairs),
+        decode=mean(increase(before.decode, after.decode) for before, after in pairs),
     )
 
 
 def encode_share(times: StageTimes, latency: MeanLatency) -> Mean | None:
-    """What encoders add to the mean time to the first token, over all requests; None where either is unknown.
+    """Part of the mean time to first token that is spent in encoders, over all requests. None if it is unknown.
 
-    An encoder counts requests with images, a frontend all of them: text requests weigh in with no time at an encoder.
-    Dynamo splits a request with several images between encoders that work side by side, so there may be more parts
-    than requests: they count as one visit per request at most, and never for more than the time to the first token.
+    Encoders count only requests with images, but frontends count all requests: text requests count with zero encoder
+    time. Dynamo splits a request with several images between encoders, which then work in parallel. So encoders may
+    count more parts than there are requests: each request counts as at most one visit, and the result is at most the
+    time to first token.
     """
     if times.encode is None or latency.first_token is None:
         return None

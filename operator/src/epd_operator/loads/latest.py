@@ -1,4 +1,4 @@
-"""Remembers what was last read of every pod, so that its age can be told."""
+"""Stores the latest measurements of every pod, with their times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Signals:
+class _Latest:
     loads: Mapping[str, PodLoad] = field(default_factory=dict)
     totals: Mapping[str, LatencyTotals] = field(default_factory=dict)
     latency: MeanLatency | None = None
@@ -26,62 +26,66 @@ class _Signals:
 
 
 class LatestMeasurements(Generic[K]):
-    """The latest load of every pod, by deployment.
+    """The latest measurements of every pod, by deployment.
 
-    Holds no more than the pods of each deployment's last round, and no more than so many deployments: of more, the
-    one whose last round is longest ago is forgotten. A round that ends after its deployment was forgotten would
-    otherwise stay for ever.
+    It stores only pods of the last round of each deployment, and a limited number of deployments. Beyond the limit, it
+    drops the deployment with the oldest round. Without the limit, a round that ends after its deployment was deleted
+    would be stored permanently.
     """
 
     def __init__(self, *, max_deployments: int = MAX_DEPLOYMENTS) -> None:
         self._max_deployments = max_deployments
-        self._signals: dict[K, _Signals] = {}
+        self._latest: dict[K, _Latest] = {}
 
-    def record(self, key: K, readings: Measurements) -> None:
-        """Take over a round. Pods that it did not ask for are gone; values that it could not read stay as they were."""
-        last = self._signals.pop(key, _Signals())
+    def record(self, key: K, measurements: Measurements) -> None:
+        """Store a round. Pods that are not in the round are dropped; values that could not be read are kept."""
+        last = self._latest.pop(key, _Latest())
         loads = {
             pod: load if load.requests is not None else last.loads[pod]
-            for pod, load in readings.loads.items()
+            for pod, load in measurements.loads.items()
             if load.requests is not None or pod in last.loads
         }
-        self._signals[key] = _Signals(
+        self._latest[key] = _Latest(
             loads=loads,
-            totals=_kept({**last.totals, **readings.latencies}, pods=readings.loads),
-            latency=mean_latency(last.totals, readings.latencies),
-            stage_totals=_kept({**last.stage_totals, **readings.stages}, pods=readings.loads),
-            stage_times=stage_times(last.stage_totals, readings.stages),
+            totals=_only_pods({**last.totals, **measurements.latencies}, pods=measurements.loads),
+            latency=mean_latency(last.totals, measurements.latencies),
+            stage_totals=_only_pods({**last.stage_totals, **measurements.stages}, pods=measurements.loads),
+            stage_times=stage_times(last.stage_totals, measurements.stages),
         )
-        while len(self._signals) > self._max_deployments:
-            # The order of a dict is that of insertion, and every round inserts anew.
-            del self._signals[next(iter(self._signals))]
+        while len(self._latest) > self._max_deployments:
+            # A dict is ordered by insertion, and every round inserts its deployment again at the end.
+            del self._latest[next(iter(self._latest))]
 
     def loads(self, key: K, *, pods: Mapping[str, bool]) -> tuple[PodLoad, ...]:
-        """Loads of these pods, given with their present readiness, in their order.
+        """Latest loads of these pods, in their order.
 
-        ``measured_at`` is the time of the last success; a pod that was never read has no values.
+        ``measured_at`` is the time of the last successful measurement; a pod without one has no values.
+
+        Args:
+            key: key of the deployment.
+            pods: readiness of each pod, by name.
         """
-        known = self._signals.get(key, _Signals()).loads
+        known = self._latest.get(key, _Latest()).loads
         return tuple(
             replace(known[pod], ready=ready) if pod in known else PodLoad(name=pod, ready=ready)
             for pod, ready in pods.items()
         )
 
     def latency(self, key: K) -> MeanLatency | None:
-        """Latencies between the last two rounds; None where no frontend was read in both."""
-        return self._signals.get(key, _Signals()).latency
+        """Latencies between the last two rounds; None if no frontend was read in both rounds."""
+        return self._latest.get(key, _Latest()).latency
 
     def stage_times(self, key: K) -> StageTimes:
-        """Times in the stages between the last two rounds; of a pod that was not read, the next time spans the gap."""
-        return self._signals.get(key, _Signals()).stage_times
+        """Times in the stages between the last two rounds. For a pod that was not read, the next interval is longer."""
+        return self._latest.get(key, _Latest()).stage_times
 
     def forget(self, key: K) -> None:
-        """Drop everything about a deployment; one that is unknown is fine."""
-        self._signals.pop(key, None)
+        """Drop all measurements of a deployment, if there are any."""
+        self._latest.pop(key, None)
 
     def __len__(self) -> int:
-        return len(self._signals)
+        return len(self._latest)
 
 
-def _kept(totals: Mapping[str, V], *, pods: Container[str]) -> dict[str, V]:
+def _only_pods(totals: Mapping[str, V], *, pods: Container[str]) -> dict[str, V]:
     return {pod: value for pod, value in totals.items() if pod in pods}

@@ -1,4 +1,4 @@
-"""What a round of reading brings home."""
+"""Results of a round, that is, of reading all pods of one deployment once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epd_operator.scaling.model import PodLoad
 
 @dataclass(frozen=True, kw_only=True)
 class PageResult:
-    """How reading one page ended; only a good end has values."""
+    """Result of reading one page. It has values only if the outcome is OK."""
 
     outcome: PageOutcome
     reading: PageReading = field(default_factory=PageReading)
@@ -22,7 +22,7 @@ class PageResult:
 
     @classmethod
     def of(cls, reading: PageReading, *, measured_at: float) -> PageResult:
-        """A page that was read; one that does not tell the requests tells nothing."""
+        """The result for a page that was fetched. Without a number of requests, the page counts as unreadable."""
         if reading.requests is None:
             return cls(outcome=PageOutcome.UNREADABLE)
         return cls(outcome=PageOutcome.OK, reading=reading, measured_at=measured_at)
@@ -30,10 +30,10 @@ class PageResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """What was read of one deployment's pods, by pod name.
+    """Values of the pods of one deployment, by pod name.
 
     Attributes:
-        loads: one for every pod that was asked for; without values where its page could not be read.
+        loads: load of every requested pod; without values if its page could not be read.
         latencies: totals of the frontends that could be read.
         stages: totals of the encoders and engines that could be read.
     """
@@ -44,11 +44,11 @@ class Measurements:
 
     @classmethod
     def of(cls, targets: Sequence[Target], *, pages: Mapping[str, PageResult]) -> Measurements:
-        """Readings of these targets, from the pages by pod name."""
-        silent = PageResult(outcome=PageOutcome.UNREADABLE)
+        """Measurements of these targets, from the results by pod name."""
+        missing = PageResult(outcome=PageOutcome.UNREADABLE)
         loads = {}
         for target in targets:
-            page = pages.get(target.pod, silent)
+            page = pages.get(target.pod, missing)
             loads[target.pod] = PodLoad(
                 name=target.pod,
                 ready=target.ready,

@@ -1,4 +1,7 @@
-"""What a pod's metrics page says about its load. Names are those of Dynamo 1.6 and vLLM 0.31, seen on real pages."""
+"""Reads loads and latencies from a pod's metrics page.
+
+The names of the metrics are from real pages of Dynamo 1.6 and vLLM 0.31.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ _ENGINE_FINDER = Finder(ENGINE_METRICS)
 
 @dataclass(frozen=True, kw_only=True)
 class PageReading:
-    """What a page says; None where it does not, which is never the same as zero.
+    """Values of a page. None means that the page does not contain the value, which is different from zero.
 
     Attributes:
-        requests: requests that the pod works on or has waiting.
-        kv_cache_percent: use of the KV cache, 0 to 100.
-        latency: a frontend's totals.
-        stages: an encoder's or engine's totals.
+        requests: running and waiting requests of the pod.
+        kv_cache_percent: usage of the KV cache, 0 to 100.
+        latency: latency totals of a frontend.
+        stages: latency totals of an encoder or engine.
     """
 
     requests: float | None = None
@@ -49,35 +52,38 @@ class PageReading:
 
 
 def read_page(page: bytes, *, stage: StageName, at: float) -> PageReading:
-    """Read a page that came from a pod of the stage at that time; never raises, however odd the page."""
+    """Read the page of a pod of this stage, requested at this time. Never raises an error, even for an invalid page."""
     finder = _FRONTEND_FINDER if stage is StageName.FRONTEND else _ENGINE_FINDER
     return read_samples(finder.find(page), stage=stage, at=at)
 
 
 def read_samples(samples: Samples, *, stage: StageName, at: float) -> PageReading:
-    """The same from samples that were found elsewhere."""
+    """Read the same values from samples, such as those of a Prometheus server."""
     if stage is StageName.FRONTEND:
         return _read_frontend(samples, at=at)
     if stage is StageName.ENCODER:
-        return PageReading(requests=_in_process(samples, dynamo_component="encode"), stages=_encoder_totals(samples))
+        return PageReading(
+            requests=_requests_in_process(samples, dynamo_component="encode"), stages=_encoder_totals(samples)
+        )
     kv_cache_percent = _kv_cache_percent(samples)
-    in_engine = _in_engine(samples)
+    in_engine = _requests_in_engine(samples)
     stages = _engine_totals(samples)
     if stage is StageName.PD:
-        # Dynamo's own count holds requests that wait for their images at an encoder: those are the encoders' load,
-        # and PD workers added for them would stand idle (seen: 18 in flight at an idle engine, 17 at the encoder).
+        # Dynamo's count of requests in the process includes requests that wait for an encoder. They are the load of the
+        # encoders, and more PD workers would not help (measured: 18 requests in the process, an idle engine, and 17
+        # requests at the encoder). So only the engine's count is used.
         return PageReading(requests=in_engine, kv_cache_percent=kv_cache_percent, stages=stages)
-    # Here everything happens in the pod, so requests on their way to the engine are its load, too. Both count the
-    # same requests at different depths; the engine's gauges lag behind.
-    in_process = _in_process(samples)
+    # In the other stages, the pod does all the work, so requests on their way to the engine are also its load. Both
+    # metrics count the same requests, and the engine's gauges are updated later. So the larger value is used.
+    in_process = _requests_in_process(samples)
     missing = in_engine is None or in_process is None
     requests = None if missing else max(in_engine or 0.0, in_process or 0.0)
     return PageReading(requests=requests, kv_cache_percent=kv_cache_percent, stages=stages)
 
 
 def _read_frontend(samples: Samples, *, at: float) -> PageReading:
-    # A frontend shows no series of requests before its first one. To be taken for idle it must look like a frontend
-    # and must never have served: a metric that was renamed does not read as zero.
+    # A frontend exports no request metrics before its first request. A page without them counts as zero requests only
+    # if it has another metric of frontends. Otherwise a renamed metric would be read as zero requests.
     served = samples.has(dynamo.ACTIVE_REQUESTS) or samples.has(dynamo.SERVED_REQUESTS)
     if samples.total(dynamo.DISCONNECTED_CLIENTS) is not None and not served:
         return PageReading(
@@ -106,25 +112,25 @@ def _histogram(samples: Samples, name: str, **labels: str) -> Totals | None:
     return None if seconds is None or count is None else Totals(seconds=seconds, count=count)
 
 
-def _in_process(samples: Samples, **labels: str) -> float | None:
-    """Requests for tokens or embeddings that Dynamo took in, those included that it has not picked up yet."""
+def _requests_in_process(samples: Samples, **labels: str) -> float | None:
+    """Requests for tokens or embeddings in the Dynamo process, including those that it has not started yet."""
     in_flight = samples.total(dynamo.IN_FLIGHT_REQUESTS, dynamo_endpoint="generate", **labels)
     queued = samples.total(dynamo.PICKUP_QUEUE) if samples.has(dynamo.PICKUP_QUEUE) else 0.0
     return None if in_flight is None or queued is None else in_flight + queued
 
 
 def _engine(samples: Samples) -> EngineMetrics:
-    """Names of the metrics of the engine that the page belongs to: of the first one where the page does not tell."""
+    """Metric names of the engine of this page; those of the first engine if the page has no engine metrics."""
     return next((engine for engine in ENGINES if samples.has(engine.running)), ENGINES[0])
 
 
-def _in_engine(samples: Samples) -> float | None:
+def _requests_in_engine(samples: Samples) -> float | None:
     engine = _engine(samples)
     running, waiting = samples.total(engine.running), samples.total(engine.waiting)
     return None if running is None or waiting is None else running + waiting
 
 
 def _kv_cache_percent(samples: Samples) -> float | None:
-    """Of several engines the fullest: that one will preempt first."""
+    """Usage of the KV cache. With more than one engine, the highest usage: that engine will preempt first."""
     shares = samples.values(_engine(samples).kv_cache_usage)
     return 100 * max(shares) if shares and max(shares) <= 1 else None

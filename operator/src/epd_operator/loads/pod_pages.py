@@ -1,4 +1,4 @@
-"""Reads the pages of a deployment's pods, all at once, within bounds that no pod can stretch."""
+"""Reads the metrics pages of a deployment's pods concurrently, with limits of time and size."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of the scraper.
+    """Limits for reading pages.
 
     Attributes:
-        pages: pages that are read at a time, of all deployments together.
-        pages_per_round: the same of one deployment, so that one whose pods are silent does not hold up the others.
-        page_seconds: deadline of a page.
-        round_seconds: deadline of a round, waiting for the others included.
-        page_bytes: largest page; real ones have about 100 kB.
+        pages: maximum number of pages that are read at the same time, of all deployments together.
+        pages_per_round: maximum number for one deployment, so that pods that do not answer delay only their own
+            deployment.
+        page_seconds: timeout of a page.
+        round_seconds: timeout of a round, that is, all pages of a deployment, including the wait for other deployments.
+        page_bytes: maximum size of a page; real pages have about 100 kB.
     """
 
     pages: int = 64
@@ -41,14 +42,14 @@ class Limits:
 async def open_pod_page_reader(
     *, clock: Callable[[], float], observe: PageObserver = ignore_page, limits: Limits | None = None
 ) -> AsyncIterator[PodPageReader]:
-    """A scraper for all deployments; `clock` gives the seconds in which ages are counted."""
+    """A reader for all deployments. `clock` is the monotonic time for the ages of measurements."""
     limits = limits or Limits()
     async with open_session(connections=limits.pages) as session:
         yield PodPageReader(session, clock=clock, observe=observe, limits=limits)
 
 
 class PodPageReader:
-    """Reads pages. Keeps nothing of them: that is the signal store's part."""
+    """Reads metrics pages. It keeps no values; `LatestMeasurements` does."""
 
     def __init__(
         self, session: aiohttp.ClientSession, *, clock: Callable[[], float], observe: PageObserver, limits: Limits
@@ -60,9 +61,9 @@ class PodPageReader:
         self._slots = asyncio.Semaphore(limits.pages)
 
     async def scrape(self, targets: Sequence[Target]) -> Measurements:
-        """Read the pages of one deployment's pods; those that are not ready are not asked.
+        """Read the pages of the ready pods of one deployment.
 
-        Never raises for a pod's sake: a page that cannot be read leaves its pod without values, and is counted.
+        Errors of single pods are not raised: a pod whose page cannot be read has no values, and its outcome is counted.
         """
         slots = asyncio.Semaphore(self._limits.pages_per_round)
         tasks = [(target, asyncio.create_task(self._read(target, slots=slots))) for target in targets if target.ready]
@@ -83,8 +84,8 @@ class PodPageReader:
 
     async def _read(self, target: Target, *, slots: asyncio.Semaphore) -> PageResult:
         async with slots, self._slots:
-            # The page is at least as young as its request, so ages are never understated.
-            asked_at = self._clock()
+            # The values are measured after this moment, so their age is never underestimated.
+            requested_at = self._clock()
             try:
                 async with asyncio.timeout(self._limits.page_seconds):
                     body = await fetch(self._session, target.url, max_bytes=self._limits.page_bytes)
@@ -93,7 +94,7 @@ class PodPageReader:
             except FetchError as error:
                 return PageResult(outcome=error.outcome)
             except Exception:
-                # A fault of ours at one page must not take the others' values away.
-                logger.exception("page of pod %s: unexpected error", target.pod)
+                # An error in the operator for one page must not discard the values of the other pages.
+                logger.exception("unexpected error for the metrics page of pod %s", target.pod)
                 return PageResult(outcome=PageOutcome.FAULT)
-        return PageResult.of(read_page(body, stage=target.stage, at=asked_at), measured_at=asked_at)
+        return PageResult.of(read_page(body, stage=target.stage, at=requested_at), measured_at=requested_at)

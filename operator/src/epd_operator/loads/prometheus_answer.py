@@ -1,7 +1,7 @@
-"""Puts pages together again from the series that a Prometheus server has of them.
+"""Reconstructs metrics pages of pods from the answer of a Prometheus server.
 
-The query is a range selector, sent as an instant query: unlike an instant vector, the answer tells when each sample
-was taken.
+The query is a range selector in an instant query. Unlike an instant vector, its answer contains the time at which each
+sample was scraped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from epd_operator.loads.targets import Target
 from epd_operator.loads.text_format import Sample, Samples, parse_value
 
 MAX_SKEW_SECONDS = 10.0
-"""How far in the future a sample may lie. With clocks further apart, its age is not known."""
+"""Maximum time that a sample may lie in the future. With a larger difference of the clocks, its age is unknown."""
 
 _NAMES = "|".join(sorted({*FRONTEND_METRICS, *ENGINE_METRICS}))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """The last sample of a series; `value` is None where it cannot be trusted."""
+    """The last sample of a series. `value` is None if it is invalid."""
 
     labels: Mapping[str, str]
     taken_at: float
@@ -36,20 +36,26 @@ class _Point:
 
 
 def selector(targets: Sequence[Target], *, namespace: str, window_seconds: int) -> str:
-    """The query for all wanted metrics of these pods.
+    """The query for all needed metrics of these pods.
 
-    Names of pods and namespaces consist of letters, digits, hyphens and dots, and need no quoting: a dot that stands
-    for any character can only match more pods, whose series are ignored.
+    Names of pods and namespaces contain only letters, digits, hyphens and dots, so they need no quoting. A dot in a
+    regular expression may match more pods, but their series are ignored.
     """
     pods = "|".join(target.pod for target in targets)
     return f'{{__name__=~"{_NAMES}",namespace="{namespace}",pod=~"{pods}"}}[{window_seconds}s]'
 
 
 def newest_pages(answer: bytes, *, targets: Sequence[Target], now: float, unix_now: float) -> dict[str, PageResult]:
-    """The newest page of each target, by pod; the same moment is given on the clock of ages and in Unix time.
+    """The newest page of each target, by pod name.
+
+    Args:
+        answer: body of the answer to the query.
+        targets: pods of the query.
+        now: monotonic time.
+        unix_now: Unix time of the same moment.
 
     Raises:
-        ValueError: this is not the answer to such a query.
+        ValueError: the body is not an answer to such a query.
     """
     by_pod: dict[str | None, list[_Point]] = {}
     for point in _points(answer):
@@ -61,12 +67,12 @@ def newest_pages(answer: bytes, *, targets: Sequence[Target], now: float, unix_n
 
 
 def _newest_page(points: list[_Point], *, stage: StageName, now: float, unix_now: float) -> PageResult:
-    """Samples of one page have the same time, so those of the newest time are the newest page.
+    """The page with the newest samples. All samples of one page have the same timestamp.
 
-    Neither the series of a process that was restarted nor those of a second Prometheus are added up with it.
+    So series of an earlier process of the pod, or of a second Prometheus server, are not added to it.
     """
     if stage is StageName.GROUP:
-        # Only the PD process counts; the pickup queue does not say whose it is, and is next to empty.
+        # Only the PD process counts. The pickup queue has no label for the process, and it is almost always empty.
         points = [p for p in points if p.labels.get("dynamo_component") != "encode" and _name(p) != dynamo.PICKUP_QUEUE]
     newest = max((point.taken_at for point in points), default=-math.inf)
     if not points or newest > unix_now + MAX_SKEW_SECONDS:
@@ -75,11 +81,11 @@ def _newest_page(points: list[_Point], *, stage: StageName, now: float, unix_now
     for point in points:
         if point.taken_at != newest:
             continue
-        others = by_name.get(_name(point), ())
-        if others is None or point.value is None:
+        samples = by_name.get(_name(point), ())
+        if samples is None or point.value is None:
             by_name[_name(point)] = None
         else:
-            by_name[_name(point)] = (*others, Sample(labels=point.labels, value=point.value))
+            by_name[_name(point)] = (*samples, Sample(labels=point.labels, value=point.value))
     measured_at = now - max(0.0, unix_now - newest)
     return PageResult.of(read_samples(Samples(by_name), stage=stage, at=measured_at), measured_at=measured_at)
 
@@ -91,7 +97,7 @@ def _points(answer: bytes) -> Iterator[_Point]:
         raise ValueError("not JSON, or nested too deeply") from error
     data = document.get("data") if isinstance(document, dict) and document.get("status") == "success" else None
     if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
-        raise ValueError("not the answer to a query for a range")
+        raise ValueError("not an answer to a range query")
     for series in data["result"]:
         point = _last_point(series)
         if point is not None:
@@ -99,7 +105,7 @@ def _points(answer: bytes) -> Iterator[_Point]:
 
 
 def _last_point(series: Any) -> _Point | None:
-    """The last sample, or None where the series has none: such as one of histograms, which nobody asked for."""
+    """The last sample of a series. None if it has none, as a series of native histograms."""
     try:
         labels = {str(key): str(value) for key, value in series["metric"].items()}
         taken_at, text = series["values"][-1]

@@ -1,4 +1,4 @@
-"""Reads the same from a Prometheus server, for clusters where the operator may not reach the pods."""
+"""Reads metrics of pods from a Prometheus server, for clusters in which the operator cannot reach the pods."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from epd_operator.loads.prometheus_answer import newest_pages, selector
 from epd_operator.loads.targets import Target
 
 PODS_PER_QUERY = 50
-"""Keeps the query's address short and the answer well below its limit."""
+"""Limits the length of the query's URL and the size of the answer."""
 _JSON = {"Accept": "application/json"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryLimits:
-    """Bounds of a query.
+    """Limits for queries.
 
     Attributes:
-        window_seconds: how old samples may be; older ones are as good as missing.
-        query_seconds: deadline of a query.
-        round_seconds: deadline of all queries of a deployment together.
-        answer_bytes: largest answer.
+        window_seconds: maximum age of samples; older samples are ignored.
+        query_seconds: timeout of a query.
+        round_seconds: timeout of all queries of a deployment together.
+        answer_bytes: maximum size of an answer.
     """
 
     window_seconds: int = 300
@@ -37,7 +37,7 @@ class QueryLimits:
 
 
 class PrometheusSource:
-    """Answers like the scraper, with ages that reach back to when Prometheus took the samples."""
+    """Reads the same values as `PodPageReader`, with the times at which Prometheus scraped them."""
 
     def __init__(
         self,
@@ -49,7 +49,16 @@ class PrometheusSource:
         observe: PageObserver = ignore_page,
         limits: QueryLimits | None = None,
     ) -> None:
-        """`url` is the server's, `clock` the one of ages, and `wall_clock` gives Unix time, as samples have it."""
+        """Create the source.
+
+        Args:
+            session: session for the queries.
+            url: URL of the Prometheus server.
+            clock: monotonic time in seconds, for the ages of measurements.
+            wall_clock: Unix time in seconds, as in the timestamps of samples.
+            observe: called for every page.
+            limits: limits for queries.
+        """
         self._session = session
         self._url = url.rstrip("/") + "/api/v1/query"
         self._clock = clock
@@ -58,21 +67,21 @@ class PrometheusSource:
         self._limits = limits or QueryLimits()
 
     async def scrape(self, targets: Sequence[Target], *, namespace: str) -> Measurements:
-        """Values of one deployment's ready pods.
+        """Read the values of the ready pods of one deployment.
 
-        Never raises for the server's sake: pods without a fresh and complete page are left without values.
+        Errors of the server are not raised: pods without a recent and complete page have no values.
         """
-        asked = [target for target in targets if target.ready]
-        pages = {target.pod: PageResult(outcome=PageOutcome.ROUND_OVER) for target in asked}
+        requested = [target for target in targets if target.ready]
+        pages = {target.pod: PageResult(outcome=PageOutcome.ROUND_OVER) for target in requested}
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.round_seconds):
-                for start in range(0, len(asked), PODS_PER_QUERY):
-                    pages |= await self._ask(asked[start : start + PODS_PER_QUERY], namespace=namespace)
-        for target in asked:
+                for start in range(0, len(requested), PODS_PER_QUERY):
+                    pages |= await self._query(requested[start : start + PODS_PER_QUERY], namespace=namespace)
+        for target in requested:
             self._observe(target.stage, pages[target.pod].outcome)
         return Measurements.of(targets, pages=pages)
 
-    async def _ask(self, targets: Sequence[Target], *, namespace: str) -> dict[str, PageResult]:
+    async def _query(self, targets: Sequence[Target], *, namespace: str) -> dict[str, PageResult]:
         query = {"query": selector(targets, namespace=namespace, window_seconds=self._limits.window_seconds)}
         try:
             async with asyncio.timeout(self._limits.query_seconds):

@@ -1,4 +1,4 @@
-"""Where an object's metrics come from: the pods' own pages, or a Prometheus server that has them."""
+"""The two sources of metrics: the metrics pages of the pods, or a Prometheus server."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from epd_operator.loads.prometheus_query import PrometheusSource
 from epd_operator.loads.targets import Target
 
 PROMETHEUS_CONNECTIONS = 16
-"""Queries at a time, of all deployments together."""
+"""Maximum number of concurrent queries, of all deployments together."""
 
 NO_PROMETHEUS = (
-    "scaling.metricsSource is Prometheus, but the operator knows no server: start it with --prometheus-url "
+    "scaling.metricsSource is Prometheus, but the operator has no Prometheus server: start it with --prometheus-url "
     "(chart value prometheusUrl), or set metricsSource to Pods"
 )
 
 
 class Sources:
-    """Reads from the source that an object asks for."""
+    """Reads metrics from the source that is set in an object."""
 
     def __init__(self, *, pods: PodPageReader, prometheus: PrometheusSource | None = None) -> None:
         self._pods = pods
         self._prometheus = prometheus
 
     def obstacle(self, source: MetricsSource) -> str | None:
-        """Why nothing can be read from there, with the way out; None where it can."""
+        """Why this source cannot be used, and what to do; None if it can be used."""
         return NO_PROMETHEUS if source is MetricsSource.PROMETHEUS and self._prometheus is None else None
 
     async def read(self, source: MetricsSource, targets: Sequence[Target], *, namespace: str) -> Measurements:
-        """Values of one deployment's pods; never raises for a pod's or server's sake, those are left without values."""
+        """Read the values of the pods of one deployment. After an error of a pod or server, its pods have no values."""
         if source is MetricsSource.PODS:
             return await self._pods.scrape(targets)
         if self._prometheus is None:
@@ -49,17 +49,17 @@ async def open_sources(
     wall_clock: Callable[[], float],
     observe: PageObserver = ignore_page,
 ) -> AsyncIterator[Sources]:
-    """The sources of all deployments.
+    """The sources for all deployments.
 
     Args:
-        prometheus_url: address of the server; empty means there is none.
-        clock: gives the seconds in which ages are counted.
-        wall_clock: gives Unix time.
+        prometheus_url: URL of the Prometheus server; empty if there is none.
+        clock: monotonic time in seconds, for the ages of measurements.
+        wall_clock: Unix time in seconds.
         observe: called for every page.
     """
     async with (
         open_pod_page_reader(clock=clock, observe=observe) as pods,
-        open_session(connections=PROMETHEUS_CONNECTIONS) as s,
+        open_session(connections=PROMETHEUS_CONNECTIONS) as session,
     ):
-        server = PrometheusSource(s, url=prometheus_url, clock=clock, wall_clock=wall_clock, observe=observe)
-        yield Sources(pods=pods, prometheus=server if prometheus_url else None)
+        prometheus = PrometheusSource(session, url=prometheus_url, clock=clock, wall_clock=wall_clock, observe=observe)
+        yield Sources(pods=pods, prometheus=prometheus if prometheus_url else None)

@@ -1,4 +1,4 @@
-"""Which pages are read: one of each live pod, at a port that the operator gave it."""
+"""The metrics pages to read: one page of each live pod, at a port that the operator assigned."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from epd_operator.objects.pods import is_live, is_ready, items, mapping, name_of
 from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT
 
 MAX_GROUP_PROCESSES = MAX_GROUP_ENCODERS + 1
-"""Encoders and PD."""
+"""Encoders and the PD process."""
 
 _METADATA_SERVICES = frozenset(
     ipaddress.ip_address(text)
     for text in ("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
 )
-"""Of clouds, outside of the link-local range."""
+"""Metadata services of clouds that are outside of the link-local range."""
 _EMBEDDING_IPV4 = (
     ipaddress.ip_network("64:ff9b::/96"),
     ipaddress.ip_network("2002::/16"),
     ipaddress.ip_network("::/96"),
 )
-"""Translated to IPv4 on the way, perhaps to an address that would be refused."""
+"""IPv6 networks whose addresses contain an IPv4 address. The checks below would not see that address."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One page to read.
+    """The metrics page of a pod.
 
-    A group's is that of its PD process, which comes last: every request passes it, requests with images pass an
-    encoder of the same pod as well, so that adding up the pages would count those twice.
+    In a pod of a group, this is the page of the PD process. All requests pass it, but requests with images also pass an
+    encoder of the same pod. The sum over all pages of the pod would count these requests twice.
 
     Attributes:
         pod: name of the pod.
-        stage: its stage, which says what to look for.
-        ready: whether it takes requests; pages of others are not read.
-        url: where the page is.
+        stage: stage of the pod, which determines the metrics to read.
+        ready: whether the pod is ready; pages of other pods are not read.
+        url: URL of the page.
     """
 
     pod: str
@@ -50,10 +50,9 @@ class Target:
 
 
 def targets_of(pods: Iterable[Mapping[str, Any]]) -> tuple[Target, ...]:
-    """Pages of all live pods that have an address, by pod name.
+    """Pages of all live pods with an IP address, sorted by pod name.
 
-    Pods are taken as the API server returns them. Whoever may write a pod's status may write nonsense: only the
-    address is taken from there, and only if it is one.
+    Clients that can write the status of pods may write anything into it. So only the IP address is used, after checks.
     """
     targets = []
     for pod in pods:
@@ -66,7 +65,7 @@ def targets_of(pods: Iterable[Mapping[str, Any]]) -> tuple[Target, ...]:
 
 
 def readiness_of(pods: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """Whether each live pod takes requests, by name; pods that wait for an address or a node are among them."""
+    """Readiness of each live pod, by name. This includes pods without an IP address or a node."""
     return {name: is_ready(pod) for pod in pods if is_live(pod) and (name := name_of(pod))}
 
 
@@ -76,7 +75,7 @@ def _stage(pod: Mapping[str, Any]) -> StageName | None:
 
 
 def _host(pod: Mapping[str, Any]) -> str | None:
-    """The pod's address as it stands in a URL, or None where it has none that could be a pod's."""
+    """The IP address of the pod in the form for a URL. None if it has none, or one that cannot belong to a pod."""
     text = mapping(pod.get("status")).get("podIP")
     if not isinstance(text, str):
         return None
@@ -84,16 +83,16 @@ def _host(pod: Mapping[str, Any]) -> str | None:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # The operator itself, cloud metadata services and the like are no pods.
+    # Never send requests to the operator itself or to cloud metadata services.
     if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
         return None
     if address in _METADATA_SERVICES:
         return None
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
-    # A zone could hold any text, and IPv4 in IPv6's clothes would evade the checks above.
-    disguised = address.ipv4_mapped is not None or any(address in network for network in _EMBEDDING_IPV4)
-    return None if address.scope_id is not None or disguised else f"[{address}]"
+    # A scope ID can contain any text. An IPv4 address inside an IPv6 address would bypass the checks above.
+    contains_ipv4 = address.ipv4_mapped is not None or any(address in network for network in _EMBEDDING_IPV4)
+    return None if address.scope_id is not None or contains_ipv4 else f"[{address}]"
 
 
 def _port(pod: Mapping[str, Any], *, stage: StageName | None) -> int | None:
@@ -106,7 +105,7 @@ def _port(pod: Mapping[str, Any], *, stage: StageName | None) -> int | None:
 
 
 def _group_processes(pod: Mapping[str, Any]) -> int:
-    """How many processes the group has: its ports are named ``system-0`` and up. Their numbers are not used."""
+    """Number of processes of the group, from the names of its ports: ``system-0``, ``system-1`` and so on."""
     containers = items(mapping(pod.get("spec")).get("containers"))
     names = {port.get("name") for container in containers for port in items(container.get("ports"))}
     count = 0

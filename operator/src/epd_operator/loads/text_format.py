@@ -1,7 +1,7 @@
-"""Samples of a metrics page in the Prometheus text format, read with suspicion.
+"""Reads samples of a metrics page in the Prometheus text format. The page may be invalid or hostile.
 
-The official client's parser is not used: it raises on the first odd line of a page, reads series that nobody asked
-for, and knows no bounds.
+The parser of the official client is not used: it raises an error at the first invalid line, parses all metrics of the
+page, and has no limits.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 MAX_LINE = 16 * 1024
-"""Longest line that is read, in bytes."""
+"""Maximum length of a line, in bytes."""
 MAX_SAMPLES = 500
-"""Most samples of the wanted metrics; real pages have a few dozen."""
+"""Maximum number of samples of the requested metrics; real pages have a few dozen."""
 MAX_LABELS = 32
-"""Most labels of a sample. With the bounds above, this bounds the time that a page takes from other deployments."""
+"""Maximum number of labels of a sample. With the limits above, this limits the time for parsing a page."""
 MAX_VALUE = 1e15
-"""Largest value that is believed."""
+"""Maximum value; larger values are invalid."""
 
 _HEAD = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*[ \t]*(\{?)")
 _LABEL = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\[\\"n])*)"[ \t]*(?:,|(?=\}))[ \t]*')
@@ -35,39 +35,39 @@ class Sample:
 
 @dataclass(frozen=True)
 class Samples:
-    """The wanted samples of a page.
+    """The requested samples of a page.
 
     Attributes:
-        by_name: samples of each metric that the page has; None where they cannot be trusted, since one of them is
-            garbage, not a number, infinite, negative, or there twice.
+        by_name: samples of each requested metric on the page. None if one of them is invalid: malformed, not a number,
+            infinite, negative, too large, or a duplicate.
     """
 
     by_name: Mapping[str, tuple[Sample, ...] | None] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether the page speaks of the metric at all."""
+        """Whether the page contains the metric, with valid or invalid samples."""
         return name in self.by_name
 
     def values(self, name: str, **labels: str) -> tuple[float, ...]:
-        """Values of the series with these labels; empty where there are none or they cannot be trusted."""
+        """Values of the series with these labels; empty if there are none, or if the metric is invalid."""
         samples = self.by_name.get(name) or ()
-        return tuple(s.value for s in samples if all(s.labels.get(key) == want for key, want in labels.items()))
+        return tuple(s.value for s in samples if all(s.labels.get(key) == value for key, value in labels.items()))
 
     def total(self, name: str, **labels: str) -> float | None:
-        """The sum over the series with these labels; None where there are none or they cannot be trusted."""
+        """Sum over the series with these labels; None if there are none, or if the metric is invalid."""
         values = self.values(name, **labels)
         return sum(values) if values else None
 
 
 class Finder:
-    """Finds samples of certain metrics, and looks at nothing else."""
+    """Finds the samples of given metrics on a page, and ignores all other lines."""
 
     def __init__(self, names: Iterable[str]) -> None:
         alternatives = "|".join(re.escape(name) for name in sorted(names))
         self._lines = re.compile(rf"^({alternatives})(?=[{{ \t])[^\n]*".encode(), re.MULTILINE)
 
     def find(self, page: bytes) -> Samples:
-        """The samples; never raises, however odd the page."""
+        """The samples. Never raises an error, even for an invalid page."""
         found: dict[str, dict[frozenset[tuple[str, str]], Sample] | None] = {}
         for count, line in enumerate(self._lines.finditer(page)):
             if count >= MAX_SAMPLES:
@@ -90,10 +90,10 @@ class Finder:
 
 
 def parse_line(line: bytes) -> Sample:
-    """One line of a page.
+    """Parse one line of a page.
 
     Raises:
-        ValueError: it is not a sample with a finite value that a count, a sum or a share can have.
+        ValueError: the line is not a sample, or its value is invalid.
     """
     if len(line) > MAX_LINE:
         raise ValueError("the line is too long")
@@ -104,28 +104,28 @@ def parse_line(line: bytes) -> Sample:
     labels, position = _parse_labels(text, position=head.end()) if head[1] else ({}, head.end())
     value, *timestamp = text[position:].split()
     if len(timestamp) > 1 or (timestamp and not _TIMESTAMP.fullmatch(timestamp[0])):
-        raise ValueError("more than a value and a timestamp")
+        raise ValueError("not a value with an optional timestamp")
     return Sample(labels=labels, value=parse_value(value))
 
 
 def parse_value(text: str) -> float:
-    """A value.
+    """Parse a value.
 
     Raises:
-        ValueError: it is none that a count, a sum or a share can have.
+        ValueError: the text is not a finite, non-negative number up to the maximum.
     """
     if not _NUMBER.fullmatch(text) or (value := float(text)) > MAX_VALUE:
-        raise ValueError("not a number, or none that is believed")
+        raise ValueError("not a number, or too large")
     return value
 
 
 def _parse_labels(text: str, *, position: int) -> tuple[dict[str, str], int]:
-    """Labels and where they end. Values keep their escapes: they are only compared."""
+    """Labels, and the position after them. Values keep their escape sequences, because they are only compared."""
     labels: dict[str, str] = {}
     while not text.startswith("}", position):
         label = _LABEL.match(text, position)
         if label is None or label[1] in labels or len(labels) >= MAX_LABELS:
-            raise ValueError("garbled labels")
+            raise ValueError("invalid labels")
         labels[label[1]] = label[2]
         position = label.end()
     return labels, position + 1

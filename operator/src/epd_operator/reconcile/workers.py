@@ -11,7 +11,7 @@ from epd_operator.cluster.errors import ClusterError
 from epd_operator.objects.identity import Key
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import GONE, Reconciler
-from epd_operator.telemetry.logs import about
+from epd_operator.telemetry.logs import log_context
 from epd_operator.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Workers:
         started = self._clock()
         outcome = "error"
         self._known.add(key)
-        with about(key, number=next(self._numbers)):
+        with log_context(key, number=next(self._numbers)):
             try:
                 result = await self._reconciler.reconcile(key)
             except ClusterError as error:

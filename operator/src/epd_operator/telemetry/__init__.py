@@ -1,1 +1,1 @@
-"""What keeps the operator going: the queue of keys, the workers, metrics and health."""
+"""Metrics, health, Kubernetes Events and logs of the operator."""

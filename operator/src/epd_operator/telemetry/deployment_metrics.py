@@ -1,4 +1,4 @@
-"""Metrics about each EPDDeployment, from the status that the last pass computed."""
+"""Metrics about each EPDDeployment, from the status that the last reconcile computed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from epd_operator.objects.identity import Key
 from epd_operator.objects.text import one_line
 
 MAX_LABEL = 128
-"""Characters of a label's value. Names of models may be longer; nobody tells two apart by what follows."""
+"""Maximum length of a label's value, in characters. Longer names of models are cut."""
 
 _NAMES = ("namespace", "deployment")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentState:
-    """What is exported about one object.
+    """The exported state of one object.
 
     Attributes:
-        generation: generation of the spec that the last pass read.
+        generation: generation of the spec that the last reconcile read.
         model: name of the model.
-        status: the status that the last pass computed.
+        status: the status that the last reconcile computed.
     """
 
     generation: int
@@ -34,30 +34,30 @@ class DeploymentState:
 
 
 class DeploymentMetrics(Collector):
-    """Series of all objects, built when somebody looks. A pass replaces an object's state as a whole.
+    """Series of all objects, built at each scrape.
 
-    The web server's thread reads while the event loop writes: states are never changed, and the dictionary is copied
-    in one step.
+    The thread of the metrics server reads while the event loop writes. So states are immutable, each reconcile replaces
+    the whole state of its object, and the dictionary is copied in one step.
     """
 
     def __init__(self) -> None:
         self._states: dict[Key, DeploymentState] = {}
 
-    def saw(self, key: Key, *, generation: int, status: Mapping[str, Any]) -> None:
-        """A pass begins; its end may never come, and then the status that the object carries is the best known."""
-        known = self._states.get(key) or DeploymentState(generation=generation, status=status)
-        self._states[key] = replace(known, generation=generation)
+    def start_reconcile(self, key: Key, *, generation: int, status: Mapping[str, Any]) -> None:
+        """Record that a reconcile read this generation. If there is no computed status yet, export the given one."""
+        state = self._states.get(key) or DeploymentState(generation=generation, status=status)
+        self._states[key] = replace(state, generation=generation)
 
-    def show(self, key: Key, state: DeploymentState) -> None:
-        """A pass has computed a status."""
+    def set_state(self, key: Key, state: DeploymentState) -> None:
+        """Record the status that a reconcile computed."""
         self._states[key] = state
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Remove the series of a deleted object."""
         self._states.pop(key, None)
 
     def clear(self) -> None:
-        """Somebody else looks after the objects now."""
+        """Remove all series, because this replica does not reconcile any more."""
         self._states.clear()
 
     def collect(self) -> Iterator[Metric]:
@@ -75,19 +75,19 @@ class _Families:
         )
         self._condition = GaugeMetricFamily(
             "epd_deployment_condition",
-            "The conditions that an EPDDeployment has now, each with its reason.",
+            "Current conditions of an EPDDeployment, with their reasons.",
             labels=(*_NAMES, "type", "status", "reason"),
         )
         self._replicas = GaugeMetricFamily(
             "epd_deployment_stage_replicas",
-            "Pods of a stage: desired, ready, and updated (of the current template).",
+            "Pods of a stage: desired, ready, and updated (from the current template).",
             labels=(*_NAMES, "stage", "state"),
         )
         self._generation = GaugeMetricFamily(
-            "epd_deployment_generation", "Generation of the spec that the last pass read.", labels=_NAMES
+            "epd_deployment_generation", "Generation of the spec that the last reconcile read.", labels=_NAMES
         )
         self._observed = GaugeMetricFamily(
-            "epd_deployment_observed_generation", "Generation of the spec that the status speaks of.", labels=_NAMES
+            "epd_deployment_observed_generation", "Generation of the spec that the status describes.", labels=_NAMES
         )
         self.all = (self._info, self._condition, self._replicas, self._generation, self._observed)
 
@@ -104,5 +104,5 @@ class _Families:
 
 
 def _label(value: object) -> str:
-    """A label's value on one line, of bounded length, that can be written as UTF-8."""
+    """The value of a label: on one line, of limited length, and valid UTF-8."""
     return one_line(value, limit=MAX_LABEL).encode(errors="replace").decode()

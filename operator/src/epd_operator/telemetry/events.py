@@ -1,4 +1,4 @@
-"""A token bucket for each of many keys, in bounded memory."""
+"""The event recorder: writes Kubernetes Events, with a rate limit and in limited memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from enum import StrEnum
 
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, NotFoundError
-from epd_operator.cluster.events import is_pointless, raise_count, write_event
+from epd_operator.cluster.events import can_be_dropped, create_event, update_event_count
 from epd_operator.objects.identity import Identity, Key
 from epd_operator.plan.status.events import StatusEvent
-from epd_operator.telemetry.logs import about
+from epd_operator.telemetry.logs import log_context
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """What is allowed.
+    """An allowed rate.
 
     Attributes:
-        burst: at once.
+        burst: maximum number at once.
         every: seconds after which one more is allowed.
     """
 
@@ -32,7 +34,7 @@ class Rate:
 
 
 class RateLimit:
-    """Of too many buckets, the one that was used least recently is forgotten."""
+    """A token bucket for each key. Beyond its capacity, it drops the least recently used buckets."""
 
     def __init__(self, rate: Rate, *, clock: Callable[[], float], capacity: int) -> None:
         self._rate = rate
@@ -41,7 +43,7 @@ class RateLimit:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def allow(self, key: Hashable) -> bool:
-        """Take a token of the key, if there is one."""
+        """Take a token from the key's bucket. Returns false if there is none."""
         now = self._clock()
         tokens, since = self._buckets.pop(key, (float(self._rate.burst), now))
         tokens = min(float(self._rate.burst), tokens + (now - since) / self._rate.every)
@@ -52,19 +54,17 @@ class RateLimit:
         return allowed
 
 
-logger = logging.getLogger(__name__)
-
 RATE = Rate(burst=20, every=60.0)
-"""Of each object and type, so that what goes well never hides what goes wrong."""
+"""Limit for each object and each type of Event, so that many Normal Events never suppress a Warning."""
 WINDOW_SECONDS = 600.0
-"""What is announced again within this time raises the count of the Event that is there."""
+"""The same event within this time increases the count of the existing Event."""
 MAX_WAITING = 256
 MAX_KNOWN = 2048
-"""Events, and buckets of the rate limit, that are remembered."""
+"""Maximum number of written Events, and of buckets of the rate limit, that are remembered."""
 
 
 class EventOutcome(StrEnum):
-    """What became of an announcement."""
+    """What happened to a recorded event."""
 
     WRITTEN = "written"
     MERGED = "merged"
@@ -75,13 +75,13 @@ class EventOutcome(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class _Waiting:
     identity: Identity
-    announcement: StatusEvent
+    event: StatusEvent
     at: datetime
 
 
 @dataclass(kw_only=True)
 class _Series:
-    """An Event that was written: its name, how often it was announced, and when last."""
+    """A written Event: its name, its count, and the monotonic time of its last occurrence."""
 
     name: str
     count: int = 1
@@ -89,7 +89,7 @@ class _Series:
 
 
 class EventRecorder:
-    """A short queue and the task that writes what is in it."""
+    """A limited queue of events, and the task that writes them."""
 
     def __init__(
         self,
@@ -100,12 +100,12 @@ class EventRecorder:
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        """Create it; nothing is written before ``run``.
+        """Create the recorder. Nothing is written before ``run``.
 
         Args:
-            cluster: where to write.
-            count: told of the outcome of each announcement.
-            reporter: name of this instance of the operator.
+            cluster: the cluster to write to.
+            count: called with the outcome of each event.
+            reporter: name of this replica of the operator.
             clock: monotonic time in seconds.
             now: time of day.
         """
@@ -119,23 +119,23 @@ class EventRecorder:
         self._waiting: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
 
-    def announce(self, identity: Identity, announcement: StatusEvent) -> None:
-        """Have an Event written soon, or not at all."""
+    def record(self, identity: Identity, event: StatusEvent) -> None:
+        """Queue an Event about an object. It is dropped if the queue is full or the rate limit is exceeded."""
         if len(self._waiting) >= MAX_WAITING:
-            self._count(announcement, EventOutcome.DROPPED)
+            self._count(event, EventOutcome.DROPPED)
             return
-        self._waiting.append(_Waiting(identity=identity, announcement=announcement, at=self._now()))
+        self._waiting.append(_Waiting(identity=identity, event=event, at=self._now()))
         self._arrived.set()
 
     def forget(self, key: Key) -> None:
-        """The object is gone: nobody will read what waits."""
-        gone = [w for w in self._waiting if (w.identity.namespace, w.identity.name) == (key.namespace, key.name)]
-        for waiting in gone:
+        """Drop the queued events of a deleted object."""
+        obsolete = [w for w in self._waiting if (w.identity.namespace, w.identity.name) == (key.namespace, key.name)]
+        for waiting in obsolete:
             self._waiting.remove(waiting)
-            self._count(waiting.announcement, EventOutcome.DROPPED)
+            self._count(waiting.event, EventOutcome.DROPPED)
 
     async def run(self) -> None:
-        """Write until cancelled; then drop what waits, because somebody else goes on."""
+        """Write queued events until cancelled. Then drop the rest: this replica is not the leader any more."""
         try:
             while True:
                 while self._waiting:
@@ -144,52 +144,57 @@ class EventRecorder:
                 await self._arrived.wait()
         finally:
             for waiting in self._waiting:
-                self._count(waiting.announcement, EventOutcome.DROPPED)
+                self._count(waiting.event, EventOutcome.DROPPED)
             self._waiting.clear()
 
     async def _handle(self, waiting: _Waiting) -> None:
-        with about(Key(waiting.identity.namespace, waiting.identity.name)):
+        with log_context(Key(waiting.identity.namespace, waiting.identity.name)):
             outcome = EventOutcome.FAILED
             try:
                 outcome = await self._deliver(waiting)
             except ClusterError as error:
-                if is_pointless(error):
+                if can_be_dropped(error):
                     outcome = EventOutcome.DROPPED
                 else:
-                    logger.warning("no Event could be written: %s", error)
+                    logger.warning("an Event could not be written: %s", error)
             except Exception:
-                # A fault of ours at one Event must not end all others.
-                logger.exception("no Event could be written")
-            self._count(waiting.announcement, outcome)
+                # An error in the operator for one Event must not stop the recorder.
+                logger.exception("an Event could not be written")
+            self._count(waiting.event, outcome)
 
     async def _deliver(self, waiting: _Waiting) -> EventOutcome:
-        identity, announcement = waiting.identity, waiting.announcement
-        series = self._known_series(identity, announcement)
+        identity, event = waiting.identity, waiting.event
+        series = self._find_series(identity, event)
         if series is not None:
-            # Raised also where it is not written: the next one that is written tells of all.
+            # Also counted if the rate limit drops it: the next update then includes it.
             series.count, series.last = series.count + 1, self._clock()
-        if not self._limit.allow((identity.uid, announcement.type)):
+        if not self._limit.allow((identity.uid, event.type)):
             return EventOutcome.DROPPED
         if series is not None:
             try:
-                place = {"namespace": identity.namespace, "name": series.name}
-                await raise_count(self._cluster, **place, count=series.count, now=waiting.at)
+                await update_event_count(
+                    self._cluster,
+                    namespace=identity.namespace,
+                    name=series.name,
+                    count=series.count,
+                    now=waiting.at,
+                )
             except NotFoundError:
                 pass
             else:
                 return EventOutcome.MERGED
-        name = await write_event(
-            self._cluster, identity=identity, announcement=announcement, reporter=self._reporter, now=waiting.at
+        name = await create_event(
+            self._cluster, identity=identity, event=event, reporter=self._reporter, now=waiting.at
         )
-        self._known.pop((identity.uid, announcement), None)
-        self._known[identity.uid, announcement] = _Series(name=name, last=self._clock())
+        self._known.pop((identity.uid, event), None)
+        self._known[identity.uid, event] = _Series(name=name, last=self._clock())
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
         return EventOutcome.WRITTEN
 
-    def _known_series(self, identity: Identity, announcement: StatusEvent) -> _Series | None:
-        series = self._known.get((identity.uid, announcement))
+    def _find_series(self, identity: Identity, event: StatusEvent) -> _Series | None:
+        series = self._known.get((identity.uid, event))
         if series is None or self._clock() - series.last > WINDOW_SECONDS:
             return None
-        self._known.move_to_end((identity.uid, announcement))
+        self._known.move_to_end((identity.uid, event))
         return series

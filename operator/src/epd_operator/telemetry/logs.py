@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, with the key of the object that a line speaks of."""
+"""Structured logs: one JSON object per line, with the key of the EPDDeployment that the line is about."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from epd_operator.api.v1alpha1.epddeployment import KIND
 from epd_operator.objects.identity import Key
 
 MAX_MESSAGE = 8192
-"""Characters of a message; container runtimes break longer lines in two."""
+"""Maximum length of a message, in characters. Container runtimes split longer lines."""
 MAX_TRACEBACK = 8192
-"""Characters of a traceback, counted from its end, where the error is."""
+"""Maximum length of a traceback, in characters. Its end is kept, because it contains the error."""
 
 _LEVELS = ((logging.DEBUG, "debug"), (logging.INFO, "info"), (logging.WARNING, "warning"), (logging.ERROR, "error"))
 _subject: ContextVar[Mapping[str, object] | None] = ContextVar("subject", default=None)
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def about(key: Key, *, number: int | None = None) -> Iterator[None]:
-    """Give all lines that are logged inside, by whomever, the key of an object, and the number of the pass if given."""
+def log_context(key: Key, *, number: int | None = None) -> Iterator[None]:
+    """Add the key of an object, and the number of the reconcile if given, to all lines logged in this context."""
     fields: dict[str, object] = {"namespace": key.namespace, "deployment": key.name}
     token = _subject.set(fields if number is None else {**fields, "pass": number})
     try:
@@ -38,7 +38,7 @@ def about(key: Key, *, number: int | None = None) -> Iterator[None]:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON; never fails, and never writes more than one line."""
+    """Formats a record as exactly one line of JSON. It never fails."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Time (RFC 3339), level, logger, message, object key and traceback."""
@@ -55,21 +55,21 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str) -> None:
-    """Log to standard error; kopf speaks up only when something is wrong."""
+    """Log to standard error. Of kopf and other libraries, log only warnings and errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in ("kopf", "aiohttp", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
     sys.excepthook = _log_uncaught
-    threading.excepthook = _log_end_of_thread
+    threading.excepthook = _log_uncaught_in_thread
 
 
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except (TypeError, ValueError):
-        # The words do not fit their arguments: better unfinished words than none.
+        # The arguments do not match the format string. The format string alone is better than no message.
         return str(record.msg)
 
 
@@ -78,7 +78,7 @@ def _cut(text: str) -> str:
 
 
 def _kopf_subject(record: logging.LogRecord) -> dict[str, object]:
-    """The object of a line of kopf."""
+    """The object of a record that kopf logged."""
     reference = getattr(record, "k8s_ref", None)
     if not isinstance(reference, Mapping):
         return {}
@@ -92,12 +92,15 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: Tr
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, traceback)
         return
-    logger.critical("the operator ends: %s", kind.__name__, exc_info=(kind, error, traceback))
+    logger.critical("the operator exits after an uncaught error: %s", kind.__name__, exc_info=(kind, error, traceback))
 
 
-def _log_end_of_thread(end: threading.ExceptHookArgs) -> None:
+def _log_uncaught_in_thread(end: threading.ExceptHookArgs) -> None:
     error = end.exc_value or end.exc_type()
     name = end.thread.name if end.thread is not None else "?"
     logger.critical(
-        "thread %s ends: %s", name, end.exc_type.__name__, exc_info=(end.exc_type, error, end.exc_traceback)
+        "thread %s ended after an uncaught error: %s",
+        name,
+        end.exc_type.__name__,
+        exc_info=(end.exc_type, error, end.exc_traceback),
     )

@@ -17,24 +17,24 @@ WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300
 
 
 class Metrics:
-    """All metrics but those of scaling and scraping, in a registry of their own."""
+    """All metrics except those of scaling and of metrics pages, in one registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.reconcile_seconds = Histogram(
             "epd_operator_reconcile_duration_seconds",
-            "Duration of one pass over one EPDDeployment, by outcome.",
+            "Duration of one reconcile of one EPDDeployment, by outcome.",
             ["outcome"],
             registry=self.registry,
         )
         self.errors = Counter(
             "epd_operator_reconcile_errors_total",
-            "Passes that failed, by the kind of the error; Unexpected is a fault of the operator.",
+            "Failed reconciles, by kind of error; Unexpected means an error in the operator.",
             ["error"],
             registry=self.registry,
         )
         self.writes = Counter(
-            "epd_operator_reconcile_writes_total", "Objects written or deleted by passes.", registry=self.registry
+            "epd_operator_reconcile_writes_total", "Objects written or deleted by reconciles.", registry=self.registry
         )
         self.api = ApiMetrics(self.registry)
         self.queue = QueueMetrics(self.registry)
@@ -46,7 +46,7 @@ class Metrics:
 
 
 class ApiMetrics:
-    """Requests to the API server, without those of the watches."""
+    """Requests to the API server, without the watches."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -69,77 +69,77 @@ class ApiMetrics:
 
 
 class Queue(Protocol):
-    """The queue of keys, as its metrics see it."""
+    """The queue of keys, as far as its metrics need it."""
 
     def __len__(self) -> int:
-        """Keys that wait or are being reconciled."""
+        """Number of keys that are waiting or being reconciled."""
 
     def overdue(self) -> float:
-        """How long the longest waiting due key has waited, in seconds."""
+        """Seconds that the most overdue key has been due."""
 
 
 class QueueMetrics:
-    """The queue, as it is when somebody looks: a stuck or idle operator sets no gauge."""
+    """Metrics of the queue. They are computed at each scrape, so they are correct even if the operator is blocked."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._depth = Gauge(
-            "epd_operator_queue_depth", "EPDDeployments that wait for a pass or are in one.", registry=registry
+            "epd_operator_queue_depth", "EPDDeployments that are waiting or being reconciled.", registry=registry
         )
         self._overdue = Gauge(
             "epd_operator_queue_overdue_seconds",
-            "How long the longest waiting EPDDeployment has been due.",
+            "Seconds that the most overdue EPDDeployment has been due.",
             registry=registry,
         )
         self._wait = Histogram(
             "epd_operator_queue_wait_seconds",
-            "How long an EPDDeployment was due until its pass began.",
+            "Seconds from when an EPDDeployment was due until its reconcile started.",
             buckets=WAIT_BUCKETS,
             registry=registry,
         )
 
     def watch(self, queue: Queue) -> None:
-        """Show this queue."""
+        """Export the metrics of this queue."""
         self._depth.set_function(lambda: len(queue))
         self._overdue.set_function(queue.overdue)
 
     def observe_wait(self, seconds: float) -> None:
-        """Count a key that was taken."""
+        """Record the wait of a key that was taken from the queue."""
         self._wait.observe(seconds)
 
 
 class ResyncMetrics:
-    """The age of the last complete resync, as it is when somebody looks; NaN where no resync is due, on a standby."""
+    """The age of the last complete resync, computed at each scrape. NaN on a standby, which does no resyncs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._age = Gauge(
             "epd_operator_resync_age_seconds",
-            "Seconds since the last complete resync, or since resyncs began; NaN on a standby.",
+            "Seconds since the last complete resync, or since the first resync started; NaN on a standby.",
             registry=registry,
         )
         self.stopped()
 
     def completed(self, *, clock: Callable[[], float]) -> None:
-        """A resync is complete, or the first one begins."""
+        """Record that a resync is complete, or that the first one starts."""
         since = clock()
         self._age.set_function(lambda: clock() - since)
 
     def stopped(self) -> None:
-        """No more resyncs."""
+        """Record that there are no more resyncs."""
         self._age.set_function(lambda: float("nan"))
 
 
 class EventMetrics:
-    """Events, by what became of them."""
+    """Kubernetes Events, by outcome."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._events = Counter(
             "epd_operator_events_total",
-            "Events about EPDDeployments: written, merged into an earlier one, dropped because they were too many or "
-            "came too late, or failed.",
+            "Events about EPDDeployments, by outcome: written, merged into an earlier Event, dropped because of limits "
+            "or because they were obsolete, or failed.",
             ["type", "reason", "outcome"],
             registry=registry,
         )
 
-    def observe(self, announcement: StatusEvent, outcome: EventOutcome) -> None:
+    def observe(self, event: StatusEvent, outcome: EventOutcome) -> None:
         """Count an Event."""
-        self._events.labels(type=announcement.type.value, reason=announcement.reason, outcome=outcome.value).inc()
+        self._events.labels(type=event.type.value, reason=event.reason, outcome=outcome.value).inc()

@@ -1,4 +1,4 @@
-"""Tells metrics and Events what passes find out."""
+"""Reports the results of reconciles in metrics and Events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a pass found out about an object.
+    """Result of the reconcile of one object.
 
     Attributes:
         identity: the object.
         generation: generation of its spec.
-        model: name of the model; empty where the spec is invalid.
-        before: the status that the object carried.
-        status: the status that the pass computed.
+        model: name of the model; empty if the spec is invalid.
+        before: the status that the object had.
+        status: the status that the reconcile computed.
     """
 
     identity: Identity
@@ -35,50 +35,50 @@ class Report:
 
 
 class ReportPort(Protocol):
-    """Who is told of passes; must not raise."""
+    """Receives the progress of reconciles. Its methods must not raise errors."""
 
     def began(self, key: Key, *, generation: int, status: KubernetesObject) -> None:
-        """A pass has read the object."""
+        """The reconcile has read the object."""
 
     def computed(self, key: Key, report: Report) -> None:
-        """A pass has computed a status, which may differ from the one before or not, and may not be written yet."""
+        """The reconcile has computed a status. It is not written yet, and may equal the one before."""
 
     def wrote(self, key: Key, report: Report) -> None:
-        """A pass has written a status that differs from the one before."""
+        """The reconcile has written a status that differs from the one before."""
 
     def gone(self, key: Key) -> None:
-        """The object is gone."""
+        """The object was deleted."""
 
 
 class Reports:
-    """The reconciler's port to all that shows the state of objects."""
+    """Reports reconciles in the metrics of deployments and in Events."""
 
-    def __init__(self, *, metrics: DeploymentMetrics, announcer: EventRecorder) -> None:
+    def __init__(self, *, metrics: DeploymentMetrics, recorder: EventRecorder) -> None:
         self._metrics = metrics
-        self._announcer = announcer
+        self._recorder = recorder
 
     def began(self, key: Key, *, generation: int, status: KubernetesObject) -> None:
-        """A pass has read the object."""
-        self._metrics.saw(key, generation=generation, status=status)
+        """The reconcile has read the object."""
+        self._metrics.start_reconcile(key, generation=generation, status=status)
 
     def computed(self, key: Key, report: Report) -> None:
-        """A pass has computed a status."""
+        """The reconcile has computed a status."""
         state = DeploymentState(generation=report.generation, model=report.model, status=report.status)
-        self._metrics.show(key, state)
+        self._metrics.set_state(key, state)
 
     def wrote(self, key: Key, report: Report) -> None:  # noqa: ARG002 - the object is in the report
-        """A pass has written a status that differs from the one before.
+        """The reconcile has written a status that differs from the one before.
 
-        Only now is it told: a status that could not be written is computed again, and would be told again.
+        Events are recorded only now. A status that cannot be written is computed again, and would cause them again.
         """
         try:
-            for announcement in status_events(report.before, report.status):
-                self._announcer.announce(report.identity, announcement)
+            for event in status_events(report.before, report.status):
+                self._recorder.record(report.identity, event)
         except Exception:
-            # Whatever an old status holds, no pass fails because of an Event.
-            logger.exception("the change of status could not be told")
+            # The old status may have any content. An error in Events must not fail the reconcile.
+            logger.exception("the events of a status change could not be recorded")
 
     def gone(self, key: Key) -> None:
-        """The object is gone."""
+        """The object was deleted."""
         self._metrics.forget(key)
-        self._announcer.forget(key)
+        self._recorder.forget(key)

@@ -1,4 +1,4 @@
-"""Metrics about reading metrics."""
+"""Metrics about scaling decisions and about reading metrics pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from epd_operator.scaling.model import Decision
 
 
 class PageMetrics:
-    """Counts pages by outcome; `observe_page` is an observer for the scraper."""
+    """Counts metrics pages by outcome."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.pages = Counter(
             "epd_operator_scraped_pages_total",
-            "Metrics pages of pods, by stage and outcome; every outcome but ok left a pod without values.",
+            "Metrics pages of pods, by stage and outcome; only the outcome ok has values.",
             ["stage", "outcome"],
             registry=registry,
         )
@@ -32,7 +32,7 @@ _LABELS = ("namespace", "deployment", "stage")
 
 
 class ScalingMetrics:
-    """What was measured and decided, by stage. Series of what is gone, or is scaled no more, are removed."""
+    """Measurements and decisions, by stage. Series of stages that are deleted or not scaled any more are removed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str) -> Gauge:
@@ -40,19 +40,19 @@ class ScalingMetrics:
 
         self._current = gauge("current_replicas", "Replicas of the stage before the last decision.")
         self._desired = gauge("desired_replicas", "Replicas of the stage after the last decision.")
-        self._value = gauge("signal_value", "The deciding metric per ready replica.")
-        self._target = gauge("signal_target", "What the deciding metric should be per replica.")
-        self._age = gauge("metric_age_seconds", "Age of the oldest sample that counted.")
+        self._value = gauge("signal_value", "Value per ready replica of the metric that decided.")
+        self._target = gauge("signal_target", "Target per replica of the metric that decided.")
+        self._age = gauge("metric_age_seconds", "Age of the oldest sample that was used.")
         self._decisions = Counter(
             "epd_operator_scaling_decisions_total",
-            "Decisions by stage and reason.",
+            "Scaling decisions, by stage and reason.",
             (*_LABELS, "reason"),
             registry=registry,
         )
         self._reasons: dict[tuple[Key, StageKey], set[str]] = {}
 
     def show(self, key: Key, decision: Decision) -> None:
-        """Show a decision."""
+        """Export a decision."""
         labels = (key.namespace, key.name, decision.stage.name.value)
         self._current.labels(*labels).set(decision.current)
         self._desired.labels(*labels).set(decision.desired)
@@ -61,13 +61,13 @@ class ScalingMetrics:
             (self._target, decision.target),
             (self._age, decision.metric_age_seconds),
         ):
-            # A number that could not be measured is no number: NaN, never 0.
+            # A value that could not be measured is NaN, never 0.
             series.labels(*labels).set(float("nan") if value is None else value)
         self._decisions.labels(*labels, decision.reason.value).inc()
         self._reasons.setdefault((key, decision.stage), set()).add(decision.reason.value)
 
     def forget(self, key: Key, *, but: Container[StageKey] = ()) -> None:
-        """Remove the series of a deployment, except those of some stages."""
+        """Remove the series of a deployment, except those of the stages in `but`."""
         for known in [known for known in self._reasons if known[0] == key and known[1] not in but]:
             labels = (key.namespace, key.name, known[1].name.value)
             for series in (self._current, self._desired, self._value, self._target, self._age):

@@ -1,1 +1,1 @@
-"""The watches: kopf, and only kopf."""
+"""Watches of Kubernetes objects, with kopf."""

@@ -1,4 +1,4 @@
-"""kopf: what it watches, and how it is run. Every event only adds a key, so kopf writes nothing to any object."""
+"""Runs kopf to watch objects. Each event only adds a key to the queue; kopf never writes to objects."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from epd_operator.plan.children.registry import CHILD_KINDS, WATCHED_KINDS
 from epd_operator.reconcile.queue import WorkQueue
 
 STOP_SECONDS = 10.0
-"""For kopf to end its watches, which it does not always."""
+"""Time for kopf to end its watches. Some of its tasks may never end."""
 
 
 def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key], kinds: Sequence[Kind] = WATCHED_KINDS) -> None:
-    """Watch EPDDeployments, and what the operator makes of the other kinds."""
+    """Register handlers for EPDDeployments and for the objects of the other kinds that the operator created."""
 
     async def on_primary(*, namespace: str | None, name: str, **_: Any) -> None:
         if namespace is not None:
@@ -41,19 +41,19 @@ def register(registry: kopf.OperatorRegistry, *, queue: WorkQueue[Key], kinds: S
 
 
 def key_of_child(child: Mapping[str, Any]) -> Key | None:
-    """Whose child an object is: by its controller, else by label."""
+    """Key of the EPDDeployment that owns the child, from its controller reference or else from its label."""
     metadata = child["metadata"]
     owner = controller_of(child) or {}
     name = owner["name"] if owner.get("kind") == KIND else (metadata.get("labels") or {}).get(DEPLOYMENT_LABEL)
-    # The API server takes any text as the name of an owner, and this one becomes part of a path.
+    # The API server accepts any text as the name of an owner, but the name becomes part of a URL path.
     return Key(metadata["namespace"], name) if name and OBJECT_NAME.fullmatch(name) else None
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Settings of kopf; see docs/decisions/0001-kopf-only-watches.md for the reasons."""
+    """Set the options of kopf. docs/decisions/0001-kopf-only-watches.md explains them."""
     settings.posting.enabled = False
     settings.peering.standalone = True
-    # Kinds are known in advance; scanning would need rights on CustomResourceDefinitions and namespaces.
+    # The kinds are known in advance. Scanning would need rights for CustomResourceDefinitions and namespaces.
     settings.scanning.disabled = True
     settings.watching.server_timeout = 600
     settings.watching.client_timeout = 660
@@ -61,13 +61,13 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.reconnect_backoff = 1
     settings.watching.chunk_size = 500
     for kind in (*CHILD_KINDS, POD):
-        # Objects of strangers never reach this process.
+        # The API server sends only objects of the operator.
         settings.watching.label_selectors[kind.plural] = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 10
     settings.execution.max_workers = 1
     settings.persistence.finalizer = "epd.dev/unused"
-    # Would kill the process while the lease is being given up; the kubelet kills it if it does not end.
+    # Otherwise kopf could kill the process while it releases the Lease. The kubelet kills it if it does not exit.
     settings.process.ultimate_exiting_timeout = None
 
 
@@ -78,16 +78,16 @@ async def watch(
     on_started: Callable[[], object],
     kinds: Sequence[Kind] = WATCHED_KINDS,
 ) -> None:
-    """Watch until cancelled; an empty list of namespaces means all.
+    """Watch until cancelled.
 
     Args:
-        queue: where keys go.
-        kinds: what to watch.
-        namespaces: what to watch.
-        on_started: called when kopf has taken the signals of the process for itself.
+        queue: receives the keys of changed objects.
+        kinds: kinds to watch.
+        namespaces: namespaces to watch; an empty list means all namespaces.
+        on_started: called after kopf has started and has replaced the signal handlers of the process.
 
     Raises:
-        Exception: kopf gave up: a kind is not served any more, or may not be read.
+        Exception: kopf stopped, because a kind is not served any more or the operator lost the right to list it.
     """
     registry, settings, stop = kopf.OperatorRegistry(), kopf.OperatorSettings(), asyncio.Event()
     configure(settings)
@@ -97,7 +97,7 @@ async def watch(
         registry=registry,
         settings=settings,
         standalone=True,
-        # kopf would ask for the user's name, which a container's numeric user lacks.
+        # By default kopf looks up the name of the user, which fails for a numeric user without a name.
         identity=socket.gethostname(),  # type: ignore[arg-type]
         clusterwide=not namespaces,
         namespaces=namespaces,
@@ -113,7 +113,10 @@ async def watch(
 
 
 class _AllTasks(Set[Any]):
-    """kopf cancels every task that is younger than itself, unless told to ignore it."""
+    """A set that contains every task.
+
+    On exit, kopf cancels all tasks that were started after it, except the ignored ones. Here it must cancel none.
+    """
 
     def __contains__(self, task: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Autoscaling of a stage, in the vocabulary of HorizontalPodAutoscaler v2."""
+"""Autoscaling of stages. Names of fields are those of HorizontalPodAutoscaler v2 where possible."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from epd_operator.api.v1alpha1.base import ApiModel
 
 
 class AutoscalingMode(StrEnum):
-    """Who decides."""
+    """What scales the stage: the operator or an external autoscaler."""
 
     INTERNAL = "Internal"
     EXTERNAL = "External"
 
 
 class MetricType(StrEnum):
-    """What is measured in each pod."""
+    """Metric that is measured in each pod."""
 
     REQUESTS = "Requests"
     KV_CACHE_USAGE = "KVCacheUsage"
 
 
 class Metric(ApiModel):
-    """A metric with its target; of several metrics, the one that asks for most replicas decides."""
+    """A metric with its target. Of several metrics, the one that needs the most replicas decides."""
 
     type: MetricType = Field(
-        description="Requests: running and waiting requests. KVCacheUsage: use of the KV cache, in per cent."
+        description="Requests: running and waiting requests. KVCacheUsage: usage of the KV cache, in percent."
     )
     target_per_replica: Annotated[Int, Field(ge=1, le=100000)] = Field(
-        description="What each replica should have: a number of requests, or per cent."
+        description="Target per replica: a number of requests, or a percentage."
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             expression="self.type != 'KVCacheUsage' || self.targetPerReplica <= 100",
-            message="use of the KV cache is given in per cent: at most 100",
+            message="KVCacheUsage is a percentage: targetPerReplica must be at most 100",
             field_path=".targetPerReplica",
         ),
     )
@@ -52,15 +52,17 @@ class PolicyType(StrEnum):
 
 
 class ScalingPolicy(ApiModel):
-    """How far a stage may move within a period."""
+    """A limit for the change of replicas within a period."""
 
-    type: PolicyType = Field(description="Unit of value: replicas, or per cent of the replicas at the period's start.")
-    value: Annotated[Int, Field(ge=1, le=100000)] = Field(description="Largest change within the period.")
+    type: PolicyType = Field(
+        description="Unit of value: replicas, or percent of the replicas at the start of the period."
+    )
+    value: Annotated[Int, Field(ge=1, le=100000)] = Field(description="Maximum change within the period.")
     period_seconds: Annotated[Int, Field(ge=1, le=1800)] = Field(description="Length of the period, in seconds.")
 
 
 class PolicySelect(StrEnum):
-    """Which of several policies counts."""
+    """Which of several policies is used."""
 
     MAX = "Max"
     MIN = "Min"
@@ -75,86 +77,89 @@ _PERIOD_SECONDS = 15
 
 
 class ScalingRules(ApiModel):
-    """How a stage is scaled in one direction. The defaults of each direction are those of HorizontalPodAutoscaler."""
+    """Scaling behavior in one direction. The defaults are those of HorizontalPodAutoscaler."""
 
     stabilization_window_seconds: Window
     tolerance_percent: Annotated[Int, Field(ge=0, le=100)] = Field(
-        default=10, description="Deviation from the target that is ignored, in per cent."
+        default=10, description="Deviation from the target that is ignored, in percent."
     )
     select_policy: PolicySelect = Field(
-        default=PolicySelect.MAX, description="Which of several policies counts; Disabled forbids this direction."
+        default=PolicySelect.MAX,
+        description="Which of several policies is used: Max, the largest change; Min, the smallest change. "
+        "Disabled: no scaling in this direction.",
     )
     policies: Policies
 
 
 class ScaleUpRules(ScalingRules):
-    """How a stage is scaled up."""
+    """Scaling behavior of a stage upwards."""
 
     stabilization_window_seconds: Window = Field(
-        default=0, description="The lowest recommendation of this window counts, in seconds."
+        default=0, description="Stabilization window, in seconds: the lowest recommendation in it is used."
     )
     policies: Policies = Field(
         default=[
             ScalingPolicy(type=PolicyType.PODS, value=4, period_seconds=_PERIOD_SECONDS),
             ScalingPolicy(type=PolicyType.PERCENT, value=100, period_seconds=_PERIOD_SECONDS),
         ],
-        description="Limits of the speed.",
+        description="Limits of the scaling speed.",
     )
 
 
 class ScaleDownRules(ScalingRules):
-    """How a stage is scaled down."""
+    """Scaling behavior of a stage downwards."""
 
     stabilization_window_seconds: Window = Field(
-        default=300, description="The highest recommendation of this window counts, in seconds."
+        default=300, description="Stabilization window, in seconds: the highest recommendation in it is used."
     )
     policies: Policies = Field(
         default=[ScalingPolicy(type=PolicyType.PERCENT, value=100, period_seconds=_PERIOD_SECONDS)],
-        description="Limits of the speed.",
+        description="Limits of the scaling speed.",
     )
 
 
 class Behavior(ApiModel):
-    """How a stage is scaled."""
+    """Scaling behavior of a stage."""
 
     scale_up: ScaleUpRules = Field(default_factory=ScaleUpRules, description="Scaling up.")
     scale_down: ScaleDownRules = Field(default_factory=ScaleDownRules, description="Scaling down.")
 
 
 class Panic(ApiModel):
-    """Sudden load: grow at once, and do not shrink until it has passed."""
+    """Reaction to sudden load: scale up at once, and do not scale down until the load has passed."""
 
     threshold_percent: Annotated[Int, Field(ge=110, le=1000)] = Field(
-        default=200, description="Load in per cent of the target from which on a stage panics."
+        default=200, description="Load at which panic mode starts, in percent of the target."
     )
     window_seconds: Annotated[Int, Field(ge=1, le=3600)] = Field(
-        default=60, description="How long a stage does not shrink after the last panic, in seconds."
+        default=60, description="Time after the last panic in which the stage is not scaled down, in seconds."
     )
 
 
 class Autoscaling(ApiModel):
-    """Scales a stage from its own queue."""
+    """Autoscaling of a stage by its own load."""
 
     mode: AutoscalingMode = Field(
         default=AutoscalingMode.INTERNAL,
-        description="Internal: the operator decides from the pods' metrics. External: an object EPDStageScale with a "
-        "scale subresource is made for the stage, for a HorizontalPodAutoscaler or KEDA to drive.",
+        description="Internal: the operator scales the stage by the metrics of its pods. External: the operator "
+        "creates an EPDStageScale with a scale subresource, and a HorizontalPodAutoscaler or KEDA scales it.",
     )
     min_replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(
         default=1,
-        description="Lower limit. At least 1: without encoders Dynamo takes the whole model away, text included.",
+        description="Minimum number of replicas. At least 1, because without encoders Dynamo withdraws the model, "
+        "and text requests fail too.",
     )
-    max_replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(description="Upper limit.")
+    max_replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(description="Maximum number of replicas.")
     metrics: Annotated[list[Metric], Field(min_length=1, max_length=2), ListMap(("type",))] | None = Field(
-        default=None, description="Metrics with their targets; needed in mode Internal."
+        default=None, description="Metrics with their targets. Required in mode Internal."
     )
-    behavior: Behavior = Field(default_factory=Behavior, description="How the stage moves.")
-    panic: Panic = Field(default_factory=Panic, description="What a sudden load is.")
+    behavior: Behavior = Field(default_factory=Behavior, description="Scaling behavior of the stage.")
+    panic: Panic = Field(default_factory=Panic, description="Reaction to sudden load.")
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             expression="self.minReplicas <= self.maxReplicas",
-            message="minReplicas is larger than maxReplicas: swap or correct them",
+            message="minReplicas must not be greater than maxReplicas: lower minReplicas or raise maxReplicas",
             field_path=".minReplicas",
         ),
         Rule(
@@ -164,27 +169,27 @@ class Autoscaling(ApiModel):
         ),
         Rule(
             expression="self.mode != 'External' || !has(self.metrics)",
-            message="in mode External the HorizontalPodAutoscaler has the metrics: remove them here",
+            message="in mode External, the external autoscaler has its own metrics: remove metrics here",
             field_path=".metrics",
         ),
     )
 
 
 class RatioBand(ApiModel):
-    """How many encoders there may be for each PD worker, in topology Disaggregated."""
+    """Allowed ratio of encoders to PD workers, in topology Disaggregated."""
 
     min_percent: Annotated[Int, Field(ge=1, le=10000)] = Field(
-        default=1, description="Fewest encoders per 100 PD workers."
+        default=1, description="Minimum number of encoders per 100 PD workers."
     )
     max_percent: Annotated[Int, Field(ge=1, le=100000)] = Field(
-        default=100000, description="Most encoders per 100 PD workers."
+        default=100000, description="Maximum number of encoders per 100 PD workers."
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            # The API server checks the default {} of this object before it fills the defaults inside it.
+            # The API server validates the default {} of this object before it sets the defaults of its fields.
             expression="!has(self.minPercent) || !has(self.maxPercent) || self.minPercent <= self.maxPercent",
-            message="minPercent is larger than maxPercent: swap or correct them",
+            message="minPercent must not be greater than maxPercent: lower minPercent or raise maxPercent",
             field_path=".minPercent",
         ),
     )
@@ -198,38 +203,40 @@ class MetricsSource(StrEnum):
 
 
 class Scaling(ApiModel):
-    """What all scaled stages of a deployment share."""
+    """Autoscaling settings for all stages."""
 
     metrics_source: MetricsSource = Field(
         default=MetricsSource.PODS,
-        description="Pods: the operator reads each pod's own page. Prometheus: it asks the server that it was started "
-        "with (--prometheus-url, chart value prometheusUrl), for clusters where it may not reach the pods.",
+        description="Pods: the operator reads the metrics of each pod. Prometheus: the operator queries its "
+        "Prometheus server (--prometheus-url, chart value prometheusUrl), for clusters in which it cannot reach the "
+        "pods.",
     )
 
     gpu_budget: Annotated[Int, Field(ge=1, le=100000)] | None = Field(
-        default=None, description="GPUs that all stages together may use; unset means no limit."
+        default=None, description="Maximum number of GPUs of all stages together. Unset means no limit."
     )
     encoders_per_pd: RatioBand = Field(
-        default_factory=RatioBand, description="Band in which the ratio of encoders to PD workers is kept."
+        default_factory=RatioBand, description="Allowed ratio of encoders to PD workers."
     )
     interval_seconds: Annotated[Int, Field(ge=1, le=300)] = Field(
-        default=15, description="Time between two decisions, in seconds."
+        default=15, description="Time between two scaling decisions, in seconds."
     )
     stale_after_seconds: Annotated[Int, Field(ge=5, le=3600)] = Field(
-        default=60, description="Age from which on metrics do not count any more, in seconds."
+        default=60, description="Age at which metrics are ignored as stale, in seconds."
     )
     unschedulable_after_seconds: Annotated[Int, Field(ge=10, le=86400)] = Field(
         default=300,
-        description="How long pods may find no node before a stage falls back to what fits, in seconds.",
+        description="Time that pods can be unschedulable before the stage is scaled back to the pods that fit, in "
+        "seconds.",
     )
 
 
 class ServiceLevel(ApiModel):
-    """Latencies to keep. A stage that the timings blame for a violation grows."""
+    """Latency objectives. If one is missed, the stage that causes the delay is scaled up."""
 
     time_to_first_token_milliseconds: Annotated[Int, Field(ge=1, le=3600000)] | None = Field(
-        default=None, description="Mean time to the first token that may not be exceeded, in milliseconds."
+        default=None, description="Maximum mean time to first token (TTFT), in milliseconds."
     )
     inter_token_latency_milliseconds: Annotated[Int, Field(ge=1, le=60000)] | None = Field(
-        default=None, description="Mean time between two tokens that may not be exceeded, in milliseconds."
+        default=None, description="Maximum mean inter-token latency (ITL), in milliseconds."
     )

@@ -1,4 +1,4 @@
-"""The base of all API types, and the scalars and references that they share."""
+"""The base class of all API types, and types that they share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
 QUALIFIED_NAME = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-"""Keys of labels, annotations and taints: a name, and a DNS domain before it where it is not the user's own."""
+"""Keys of labels, annotations and taints: a name with an optional DNS domain as its prefix."""
 
 QualifiedName = Annotated[str, Field(min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
 ExtendedResource = Annotated[
     QualifiedName,
     Rule(
         expression="self.contains('/')",
-        message="an extended resource has a domain, such as nvidia.com/gpu or rdma/ib: write it in full",
+        message="the name of an extended resource needs a domain, such as nvidia.com/gpu or rdma/ib: add the domain",
     ),
 ]
 Argument = Annotated[str, Field(max_length=4096)]
@@ -30,24 +30,25 @@ Memory = Annotated[
     Quantity,
     Rule(
         expression="quantity(self).compareTo(quantity('1Mi')) >= 0",
-        message="less than 1Mi of memory: write for example 16Gi (a plain number counts bytes, m thousandths of one)",
+        message="must be at least 1Mi: set for example 16Gi (a number without a unit is in bytes, and m means "
+        "1/1000 byte)",
     ),
 ]
 
 
 class ApiModel(BaseModel):
-    """Base of all API types: camelCase on the wire, immutable, unknown fields ignored as the API server prunes them."""
+    """Base class of all API types. Fields are camelCase in JSON. Unknown fields are ignored, as by the API server."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
     rules: ClassVar[tuple[Rule, ...]] = ()
 
 
 def qualified_keys(field: str) -> Rule:
-    """The rule that keys of a map are fit for labels and annotations; a schema has no say about keys."""
+    """The rule that keys of a map are valid keys of labels or annotations. A schema cannot restrict keys of maps."""
     return Rule(
         expression=f"!has(self.{field}) || self.{field}.all(k, k.matches('{QUALIFIED_NAME}'))",
-        message="a key is not a name such as tier or example.com/tier: letters, digits, '-', '_' and '.', at most 63, "
-        "after an optional DNS domain and '/'",
+        message="invalid key: use a name such as tier or example.com/tier, with letters, digits, '-', '_' and '.', "
+        "at most 63 characters, after an optional DNS domain and '/'",
         field_path=f".{field}",
     )
 
@@ -63,6 +64,6 @@ class KeySelector(ApiModel):
 
     name: ObjectName = Field(description="Name of the Secret or ConfigMap.")
     key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$")] = Field(
-        description="Key inside it."
+        description="Key in the Secret or ConfigMap."
     )
     optional: Bool | None = Field(default=None, description="Start the pod even if the object or the key is missing.")

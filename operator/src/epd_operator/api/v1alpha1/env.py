@@ -1,4 +1,4 @@
-"""Environment variables, and which of them belong to the operator."""
+"""Environment variables, and the rule for variables that are reserved for the operator."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ POD_FIELD_MAPS = ("metadata.labels['", "metadata.annotations['")
 
 
 class FieldSelector(ApiModel):
-    """One field of the pod itself."""
+    """A field of the pod."""
 
     field_path: Annotated[
         str,
         Field(min_length=1, max_length=256),
         Rule(
             expression=f"self in {list(POD_FIELDS)} || {list(POD_FIELD_MAPS)}.exists(p, self.startsWith(p))",
-            message=f"not a field that Kubernetes offers to containers: choose one of {', '.join(POD_FIELDS)}, "
+            message=f"Kubernetes does not support this field here: choose one of {', '.join(POD_FIELDS)}, "
             "metadata.labels['KEY'] and metadata.annotations['KEY']",
         ),
     ] = Field(description="Path of the field, such as status.hostIP.")
 
 
 class EnvVarSource(ApiModel):
-    """Where the value of an environment variable comes from; exactly one must be set."""
+    """Source of the value of an environment variable. Set exactly one field."""
 
     secret_key_ref: KeySelector | None = Field(default=None, description="A key of a Secret.")
     config_map_key_ref: KeySelector | None = Field(default=None, description="A key of a ConfigMap.")
@@ -61,7 +61,9 @@ class EnvVar(ApiModel):
         description="Name of the variable. Variables that the operator sets itself are refused."
     )
     value: Annotated[str, Field(max_length=32768)] | None = Field(default=None, description="A literal value.")
-    value_from: EnvVarSource | None = Field(default=None, description="A source of the value, instead of value.")
+    value_from: EnvVarSource | None = Field(
+        default=None, description="Source of the value, instead of a literal value."
+    )
 
     rules = (
         Rule(
@@ -71,8 +73,8 @@ class EnvVar(ApiModel):
         Rule(
             expression=f"self.name in {list(ALLOWED_VARIABLES)} || !(self.name in {list(OWNED_VARIABLES)} "
             f"|| {list(OWNED_VARIABLE_PREFIXES)}.exists(p, self.name.startsWith(p)))",
-            message="this variable is set by the operator (discovery, transfer and identity of the pod): "
-            "remove it and use the fields of spec, such as transfer.ucx",
+            message="this variable is set by the operator (discovery, transfer and identity of the pod): remove it, "
+            "and use fields of spec instead, such as transfer.ucx",
             field_path=".name",
         ),
     )

@@ -1,4 +1,4 @@
-"""EPDDeployment: one multimodal model, served in one of three topologies. Spec, rules and how kubectl shows it."""
+"""The kind EPDDeployment: its spec, rules and printer columns."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ from epd_operator.backends.registry import Framework
 
 
 class Management(StrEnum):
-    """Who makes the objects."""
+    """Whether the operator creates the objects."""
 
     MANAGED = "Managed"
     UNMANAGED = "Unmanaged"
 
 
 class NetworkPolicy(ApiModel):
-    """Who may connect to the pods."""
+    """Which clients can connect to the pods."""
 
     mode: Management = Field(
         default=Management.MANAGED,
-        description="Managed: the pods take connections only from pods of the same EPDDeployment; frontends take them "
-        "from everybody, on their HTTP port; metrics can be read by all pods of the cluster. NetworkPolicies of your "
-        "own allow more. Unmanaged: the operator makes none.",
+        description="Managed: the operator creates NetworkPolicies. Pods accept connections only from pods of the "
+        "same EPDDeployment, frontends accept all clients on their HTTP port, and all pods of the cluster can read "
+        "metrics. Your own NetworkPolicies can allow more. Unmanaged: the operator creates none.",
     )
 
 
 class DisruptionBudget(ApiModel):
-    """How many pods a drain of nodes may take at a time."""
+    """How many pods node drains can evict at the same time."""
 
     mode: Management = Field(
         default=Management.MANAGED,
-        description="Managed: a quarter of each stage's pods, rounded up. Unmanaged: the operator makes no "
-        "PodDisruptionBudgets; Kubernetes evicts no pod that two of them select, so choose it before you make your "
-        "own.",
+        description="Managed: the operator creates PodDisruptionBudgets that allow the eviction of a quarter of "
+        "each stage's pods, rounded up. Unmanaged: it creates none. Set this before you create your own, because "
+        "Kubernetes cannot evict a pod that two PodDisruptionBudgets select.",
     )
 
 
 NO_FLAG = r"^[^\t\n\f\r -][^\t\n\f\r ]*$"
-"""No white space, and no leading '-' that would make a flag of it."""
+"""No white space, and no leading '-', with which the text would be parsed as a flag."""
 
 
 class ModelStorage(ApiModel):
@@ -73,7 +73,7 @@ class ModelStorage(ApiModel):
 
     claim_name: ObjectName = Field(description="PersistentVolumeClaim, mounted read-only into every pod.")
     mount_path: MountPath = Field(
-        default="/models", description="Where pods see the volume; model.name may be a path below it."
+        default="/models", description="Mount path of the volume in the pods. model.name can be a path below it."
     )
 
 
@@ -84,10 +84,12 @@ class Model(ApiModel):
         description="Hugging Face name, such as Qwen/Qwen3-VL-8B-Instruct, or the path of a folder in the pods."
     )
     served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=NO_FLAG)] | None = Field(
-        default=None, description="Name that clients use; unset means model.name."
+        default=None, description="Model name that clients use. Unset means model.name."
     )
     storage: ModelStorage | None = Field(
-        default=None, description="Volume with the model's files; unset means that pods fetch them or have them."
+        default=None,
+        description="Volume with the model files. Unset means that the pods download the model, or that their "
+        "image contains it.",
     )
     token_secret: KeySelector | None = Field(
         default=None, description="Key of a Secret that holds the token for a gated model (HF_TOKEN in the pods)."
@@ -103,9 +105,9 @@ class ImagePullPolicy(StrEnum):
 
 
 class Runtime(ApiModel):
-    """What runs in the pods."""
+    """Engine, image and arguments of the pods."""
 
-    framework: Framework = Field(default=Framework.VLLM, description="Inference engine below Dynamo.")
+    framework: Framework = Field(default=Framework.VLLM, description="Inference engine that Dynamo uses.")
     image: Image = Field(description="Image with Dynamo, the engine and this project's launcher (epd_worker).")
     image_pull_policy: ImagePullPolicy = Field(
         default=ImagePullPolicy.IF_NOT_PRESENT, description="When nodes pull the image."
@@ -116,25 +118,25 @@ class Runtime(ApiModel):
     env: EnvList | None = Field(default=None, description="Environment variables of every container.")
     args: Arguments | None = Field(
         default=None,
-        description="Engine arguments of every vLLM process. What encoder and PD must agree on (dtype, processor "
-        "settings, context length) belongs here.",
+        description="Engine arguments of every vLLM process. Set arguments here that must be the same for encoder "
+        "and PD, such as dtype, processor settings and context length.",
     )
     startup_timeout_seconds: Annotated[Int, Field(ge=10, le=86400)] = Field(
-        default=3600, description="How long a process may take to load the model before it is restarted, in seconds."
+        default=3600, description="Maximum time for loading the model before the process is restarted, in seconds."
     )
 
     rules = (no_owned_arguments("args"),)
 
 
 class TransferMode(StrEnum):
-    """Who moves an embedding from encoder to PD."""
+    """Which process transfers an embedding from encoder to PD worker."""
 
     NIXL_READ = "NixlRead"
     NIXL_WRITE = "NixlWrite"
 
 
 class Ucx(ApiModel):
-    """UCX below NIXL."""
+    """UCX, the transport layer that NIXL uses."""
 
     transports: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z0-9_]+$")]],
@@ -151,42 +153,43 @@ class Ucx(ApiModel):
             ListSet(),
         ]
         | None
-    ) = Field(default=None, description="Network devices that UCX may use (UCX_NET_DEVICES); unset means all.")
+    ) = Field(default=None, description="Network devices that UCX may use (UCX_NET_DEVICES). Unset means all.")
 
 
 class Transfer(ApiModel):
-    """How embeddings travel from encoders to PD workers."""
+    """Transfer of embeddings from encoders to PD workers."""
 
     mode: TransferMode = Field(
         default=TransferMode.NIXL_READ,
-        description="NixlRead: the PD worker pulls each embedding. NixlWrite: the encoder pushes into a ring of 8 GiB "
-        "of host memory in every PD worker.",
+        description="NixlRead: the PD worker reads each embedding from the encoder. NixlWrite: the encoder writes "
+        "each embedding into a ring buffer in the PD worker, which takes 8 GiB of host memory.",
     )
-    ucx: Ucx = Field(default_factory=Ucx, description="UCX below NIXL.")
+    ucx: Ucx = Field(default_factory=Ucx, description="UCX, the transport layer that NIXL uses.")
     rdma_resource: ExtendedResource | None = Field(
         default=None,
-        description="Extended resource of an RDMA device, such as rdma/ib: one is requested per GPU, and the "
+        description="Extended resource of an RDMA device, such as rdma/ib. Pods request one per GPU, and their "
         "containers get the capability IPC_LOCK.",
     )
 
 
 class Drain(ApiModel):
-    """How pods leave."""
+    """Graceful termination of pods."""
 
     timeout_seconds: Annotated[Int, Field(ge=1, le=86400)] = Field(
-        default=120, description="How long a leaving pod may finish what it is doing before it is stopped, in seconds."
+        default=120,
+        description="Time that a terminating pod has to finish its requests before it is stopped, in seconds.",
     )
 
 
 class EPDDeploymentSpec(ApiModel):
-    """What the user wants."""
+    """Desired state."""
 
     model: Model = Field(description="The model to serve.")
-    runtime: Runtime = Field(description="What runs in the pods.")
+    runtime: Runtime = Field(description="Engine, image and arguments of the pods.")
     topology: Topology = Field(
-        description="Aggregated: each worker does everything (needs worker). CoLocated: encoders and a PD process "
-        "share each GPU (needs group). Disaggregated: encoders and PD workers in pods of their own (needs encoder "
-        "and pd)."
+        description="Aggregated: each worker encodes, prefills and decodes (needs worker). CoLocated: encoders and "
+        "a PD process share each GPU (needs group). Disaggregated: encoders and PD workers run in separate pods "
+        "(needs encoder and pd)."
     )
     pools: Annotated[list[Pool], Field(min_length=1, max_length=16), ListMap(("name",))] = Field(
         description="GPU pools that stages run on."
@@ -196,15 +199,19 @@ class EPDDeploymentSpec(ApiModel):
     group: Group | None = Field(default=None, description="The groups of topology CoLocated.")
     encoder: Encoder | None = Field(default=None, description="The encoders of topology Disaggregated.")
     pd: PrefillDecode | None = Field(default=None, description="The PD workers of topology Disaggregated.")
-    transfer: Transfer = Field(default_factory=Transfer, description="How embeddings travel.")
-    drain: Drain = Field(default_factory=Drain, description="How pods leave.")
-    scaling: Scaling = Field(default_factory=Scaling, description="What all scaled stages share.")
-    slo: ServiceLevel | None = Field(default=None, description="Latencies to keep by scaling.")
-    network_policy: NetworkPolicy = Field(default_factory=NetworkPolicy, description="Who may connect to the pods.")
-    disruption_budget: DisruptionBudget = Field(
-        default_factory=DisruptionBudget, description="How many pods a drain of nodes may take at a time."
+    transfer: Transfer = Field(
+        default_factory=Transfer, description="Transfer of embeddings from encoders to PD workers."
     )
-    pod_template: PodTemplate | None = Field(default=None, description="Shape of all pods.")
+    drain: Drain = Field(default_factory=Drain, description="Graceful termination of pods.")
+    scaling: Scaling = Field(default_factory=Scaling, description="Autoscaling settings for all stages.")
+    slo: ServiceLevel | None = Field(default=None, description="Latency objectives for autoscaling.")
+    network_policy: NetworkPolicy = Field(
+        default_factory=NetworkPolicy, description="Which clients can connect to the pods."
+    )
+    disruption_budget: DisruptionBudget = Field(
+        default_factory=DisruptionBudget, description="How many pods node drains can evict at the same time."
+    )
+    pod_template: PodTemplate | None = Field(default=None, description="Settings of all pods.")
 
     rules = SPEC_RULES
 
@@ -216,15 +223,15 @@ KIND = "EPDDeployment"
 PLURAL = "epddeployments"
 
 MAX_NAME_LENGTH = 37
-"""Leaves room for '-frontend' and the suffixes of ReplicaSet and pod within 63 characters."""
+"""With '-frontend' and the suffixes of ReplicaSet and pod, names must not exceed 63 characters."""
 
 
 PRINTER_COLUMNS = (
-    PrinterColumn(name="Topology", json_path=".spec.topology", description="Topology asked for."),
+    PrinterColumn(name="Topology", json_path=".spec.topology", description="Topology in the spec."),
     PrinterColumn(
         name="Ready",
         json_path=".status.conditions[?(@.type=='Ready')].status",
-        description="Whether all is as asked for.",
+        description="Whether everything matches the spec.",
     ),
     PrinterColumn(name="Stages", json_path=".status.summary", description="Ready and desired pods per stage."),
     PrinterColumn(name="Endpoint", json_path=".status.endpoint", description="URL inside the cluster."),
@@ -239,14 +246,14 @@ PRINTER_COLUMNS = (
 
 
 class EPDDeployment(ApiModel):
-    """One multimodal model, served by NVIDIA Dynamo with encode, prefill and decode together or apart."""
+    """A multimodal model, served by NVIDIA Dynamo with encode, prefill and decode in the same or in separate pods."""
 
     api_version: Literal["epd.dev/v1alpha1"] = "epd.dev/v1alpha1"
     kind: Literal["EPDDeployment"] = "EPDDeployment"
     metadata: Annotated[KubernetesObject, Field(default_factory=dict)]
-    spec: EPDDeploymentSpec = Field(description="What the user wants.")
-    # Written by the server at creation: without an observed generation kstatus takes an object for ready.
-    status: EPDDeploymentStatus = Field(default_factory=EPDDeploymentStatus, description="What the operator saw.")
+    spec: EPDDeploymentSpec = Field(description="Desired state.")
+    # The API server sets this default on creation. Without observedGeneration, kstatus would consider the object ready.
+    status: EPDDeploymentStatus = Field(default_factory=EPDDeploymentStatus, description="Observed state.")
 
     rules = (
         Rule(
@@ -256,8 +263,8 @@ class EPDDeployment(ApiModel):
         ),
         Rule(
             expression="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            message="the name becomes part of pod and Service names: use lower-case letters, digits and '-', beginning "
-            "with a letter",
+            message="the name becomes part of pod and Service names: use lower-case letters, digits and '-', and "
+            "start with a letter",
             field_path=".metadata.name",
         ),
     )

@@ -1,4 +1,4 @@
-"""EPDStageScale: the scale of one stage, for a HorizontalPodAutoscaler or KEDA to drive."""
+"""The kind EPDStageScale: the scale of one stage, which a HorizontalPodAutoscaler or KEDA can set."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ SCALE_KIND = "EPDStageScale"
 SCALE_PLURAL = "epdstagescales"
 
 SCALE_COLUMNS = (
-    PrinterColumn(name="Desired", json_path=".spec.replicas", type="integer", description="Replicas asked for."),
+    PrinterColumn(name="Desired", json_path=".spec.replicas", type="integer", description="Desired replicas."),
     PrinterColumn(name="Current", json_path=".status.replicas", type="integer", description="Replicas that exist."),
     PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date"),
 )
 
 
 class EPDStageScaleSpec(ApiModel):
-    """What the autoscaler wants."""
+    """Desired scale."""
 
     replicas: Annotated[Int, Field(ge=0, le=10000)] = Field(
-        default=1, description="Replicas of the stage. The operator writes it once, when it makes the object."
+        default=1, description="Replicas of the stage. The operator sets this field once, when it creates the object."
     )
 
 
 class EPDStageScaleStatus(ApiModel):
-    """What the operator saw."""
+    """Observed state."""
 
     replicas: Annotated[Int, Field(ge=0, le=2147483647)] | None = Field(default=None, description="Pods of the stage.")
     selector: Annotated[str, Field(max_length=512)] | None = Field(
@@ -37,12 +37,12 @@ class EPDStageScaleStatus(ApiModel):
 
 
 class EPDStageScale(ApiModel):
-    """The scale of one stage of an EPDDeployment with autoscaling.mode External. Made by the operator."""
+    """The scale of one stage of an EPDDeployment with autoscaling.mode External. Created by the operator."""
 
     api_version: Literal["epd.dev/v1alpha1"] = "epd.dev/v1alpha1"
     kind: Literal["EPDStageScale"] = "EPDStageScale"
     metadata: Annotated[KubernetesObject, Field(default_factory=dict)]
-    spec: EPDStageScaleSpec = Field(default_factory=EPDStageScaleSpec, description="What the autoscaler wants.")
-    status: EPDStageScaleStatus | None = Field(default=None, description="What the operator saw.")
+    spec: EPDStageScaleSpec = Field(default_factory=EPDStageScaleSpec, description="Desired scale.")
+    status: EPDStageScaleStatus | None = Field(default=None, description="Observed state.")
 
     rules: ClassVar[tuple[Rule, ...]] = ()

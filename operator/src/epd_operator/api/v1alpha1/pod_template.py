@@ -1,4 +1,4 @@
-"""Parts of pods that users may shape, and what of them belongs to the operator."""
+"""Parts of pods that users can set, and the names in them that are reserved for the operator."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ __all__ = ["EnvVar", "PodTemplate", "ResourceRequirements", "Toleration", "Volum
 
 
 class Toleration(ApiModel):
-    """Lets pods onto nodes with a matching taint, as in a pod's spec."""
+    """Allows pods on nodes with a matching taint, as in a pod's spec."""
 
     key: QualifiedName | None = Field(default=None, description="Key of the taint; unset with Exists means any.")
     operator: Literal["Exists", "Equal"] | None = Field(
-        default=None, description="Exists: any value of the taint. Equal, or unset: the value given here."
+        default=None, description="Exists matches any value of the taint. Equal, or unset, matches the given value."
     )
     value: LabelValue | None = Field(default=None, description="Value of the taint, for Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None, description="Effect of the taint; unset means any."
     )
     toleration_seconds: Annotated[Int, Field(ge=0, le=2147483647)] | None = Field(
-        default=None, description="How long a pod stays after a NoExecute taint appeared, in seconds."
+        default=None, description="Time that a pod stays on the node after a NoExecute taint is added, in seconds."
     )
 
     rules = (
         Rule(
             expression="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
-            message="a toleration without a key tolerates every taint, and then needs operator Exists: add one of them",
+            message="a toleration without a key needs operator Exists: set key, or set operator to Exists",
         ),
         Rule(
             expression="!has(self.operator) || self.operator != 'Exists' || !has(self.value)",
-            message="operator Exists takes no value: remove the value, or use operator Equal",
+            message="operator Exists must not have a value: remove value, or set operator to Equal",
             field_path=".value",
         ),
         Rule(
             expression="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            message="tolerationSeconds needs effect NoExecute: set it, or remove tolerationSeconds",
+            message="tolerationSeconds needs effect NoExecute: set effect to NoExecute, or remove tolerationSeconds",
             field_path=".tolerationSeconds",
         ),
     )
@@ -58,8 +58,8 @@ def _only_cpu_and_memory(part: str) -> Rule:
     return Rule(
         expression=f"!has(self.{part}) || self.{part}.all(r, r in ['cpu', 'memory', 'ephemeral-storage'] "
         "|| r.startsWith('hugepages-'))",
-        message="only cpu, memory, ephemeral-storage and hugepages-* belong here: GPUs come from pools[].gpu and "
-        "gpusPerReplica, RDMA devices from transfer.rdmaResource",
+        message="only cpu, memory, ephemeral-storage and hugepages-* are allowed here: set GPUs by pools[].gpu and "
+        "gpusPerReplica, and RDMA devices by transfer.rdmaResource",
         field_path=f".{part}",
     )
 
@@ -68,10 +68,10 @@ class ResourceRequirements(ApiModel):
     """CPU and memory of a container. GPUs come from the pool and gpusPerReplica."""
 
     requests: Annotated[dict[str, Quantity], Field(max_length=16)] | None = Field(
-        default=None, description="What the scheduler sets aside."
+        default=None, description="Resources that the scheduler reserves."
     )
     limits: Annotated[dict[str, Quantity], Field(max_length=16)] | None = Field(
-        default=None, description="What the container may use at most."
+        default=None, description="Maximum resources of the container."
     )
 
     rules = (
@@ -80,7 +80,7 @@ class ResourceRequirements(ApiModel):
         Rule(
             expression="!has(self.requests) || !has(self.limits) || self.requests.all(r, !(r in self.limits) "
             "|| quantity(self.requests[r]).compareTo(quantity(self.limits[r])) <= 0)",
-            message="a request is above its limit: lower the request or raise the limit",
+            message="a request must not be greater than its limit: lower the request or raise the limit",
             field_path=".requests",
         ),
     )
@@ -91,9 +91,9 @@ OWNED_ANNOTATION_PREFIXES = ("epd.dev/", "nvidia.com/dynamo-")
 OWNED_VOLUME_PREFIX = "epd-"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108
 CACHE_PATH = "/var/cache/worker"
-"""Cache and home folder of the processes of a pod."""
+"""Cache and home directory of the processes in a pod."""
 OWNED_MOUNT_PATHS = (SHARED_MEMORY_PATH, CACHE_PATH)
-"""Where the operator mounts volumes of its own."""
+"""Mount paths of the operator's own volumes."""
 
 MountPath = Annotated[
     str,
@@ -101,7 +101,7 @@ MountPath = Annotated[
     Rule(
         expression=f"!(self in {[path + end for path in OWNED_MOUNT_PATHS for end in ('', '/')]})",
         message=f"the operator mounts shared memory at {SHARED_MEMORY_PATH} (see sharedMemory) and a cache at "
-        f"{CACHE_PATH}: choose another path, or one below",
+        f"{CACHE_PATH}: choose another path, or a path below these",
     ),
 ]
 
@@ -113,24 +113,24 @@ class Volume(ApiModel):
         DnsLabel,
         Rule(
             expression=f"!self.startsWith('{OWNED_VOLUME_PREFIX}')",
-            message="names that begin with epd- belong to the operator's volumes: choose another name",
+            message="names that start with epd- are reserved for volumes of the operator: choose another name",
         ),
-    ] = Field(description="Name by which volumeMounts refer to the volume; it must not begin with epd-.")
+    ] = Field(description="Name of the volume, for volumeMounts. It must not start with epd-.")
 
 
 class VolumeMount(ApiModel):
-    """Where containers see a volume, as in a container's spec."""
+    """Mount of a volume, as in a container's spec."""
 
     name: DnsLabel = Field(description="Name of a volume of this podTemplate or of spec.podTemplate.")
     mount_path: MountPath = Field(description="Absolute path in the containers.")
 
 
 class PodTemplate(ApiModel):
-    """The parts of a pod that users may shape. What the operator owns is refused, never overridden silently."""
+    """Parts of a pod that users can set. Parts that the operator owns are refused, never changed silently."""
 
     image: Image | None = Field(default=None, description="Image of these pods, instead of runtime.image.")
     labels: Annotated[dict[str, LabelValue], Field(max_length=32)] | None = Field(
-        default=None, description="Further labels of the pods."
+        default=None, description="Additional labels of the pods."
     )
     annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=32)] | None = Field(
         default=None, description="Annotations of the pods."
@@ -143,7 +143,7 @@ class PodTemplate(ApiModel):
             ListMap(("name",)),
         ]
         | None
-    ) = Field(default=None, description="Further volumes, as in a pod's spec; their names must not begin with epd-.")
+    ) = Field(default=None, description="Additional volumes, as in a pod's spec. Their names must not start with epd-.")
     volume_mounts: (
         Annotated[
             list[Annotated[dict[str, Any], PreserveUnknown(VolumeMount)]],
@@ -151,7 +151,7 @@ class PodTemplate(ApiModel):
             ListMap(("mountPath",)),
         ]
         | None
-    ) = Field(default=None, description="Where containers see the volumes, as in a container's spec.")
+    ) = Field(default=None, description="Mounts of the volumes, as in a container's spec.")
     priority_class_name: ObjectName | None = Field(default=None, description="Priority class of the pods.")
     runtime_class_name: ObjectName | None = Field(default=None, description="Runtime class of the pods.")
 
@@ -161,14 +161,15 @@ class PodTemplate(ApiModel):
         Rule(
             expression="!has(self.labels) || "
             f"self.labels.all(k, !{list(OWNED_LABEL_PREFIXES)}.exists(p, k.startsWith(p)))",
-            message="labels under epd.dev/, app.kubernetes.io/ and nvidia.com/dynamo- are set by the operator: "
-            "use another prefix",
+            message="labels with the prefixes epd.dev/, app.kubernetes.io/ and nvidia.com/dynamo- are set by the "
+            "operator: use another prefix",
             field_path=".labels",
         ),
         Rule(
             expression="!has(self.annotations) || "
             f"self.annotations.all(k, !{list(OWNED_ANNOTATION_PREFIXES)}.exists(p, k.startsWith(p)))",
-            message="annotations under epd.dev/ and nvidia.com/dynamo- are set by the operator: use another prefix",
+            message="annotations with the prefixes epd.dev/ and nvidia.com/dynamo- are set by the operator: use "
+            "another prefix",
             field_path=".annotations",
         ),
     )

@@ -1,4 +1,4 @@
-"""GPU pools: which nodes a stage runs on."""
+"""GPU pools: the nodes on which stages run."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ class Gpu(ApiModel):
     )
     memory: Memory | None = Field(default=None, description="Memory of one GPU, such as 186Gi.")
     architecture: Architecture | None = Field(
-        default=None, description="Architecture of the nodes: arm64 for GB200, amd64 for RTX hosts."
+        default=None, description="CPU architecture of the nodes, such as arm64 for GB200 or amd64 for RTX hosts."
     )
     resource_name: ExtendedResource = Field(
-        default="nvidia.com/gpu", description="Extended resource that pods ask for, one per GPU."
+        default="nvidia.com/gpu", description="Extended resource that pods request, one per GPU."
     )
 
 
 def _same_as_label(field: str, *, label: str) -> Rule:
-    """The rule that a node label given twice, in gpu and in nodeSelector, is given once or alike."""
+    """The rule that a node label that is set in both gpu and nodeSelector has the same value in both."""
     return Rule(
         expression=f"!has(self.gpu.{field}) || !has(self.nodeSelector) || !('{label}' in self.nodeSelector) "
         f"|| self.nodeSelector['{label}'] == self.gpu.{field}",
-        message=f"gpu.{field} also selects nodes by the label {label}, and nodeSelector asks for another value, so no "
-        "node would do: remove the label from nodeSelector",
+        message=f"gpu.{field} already selects nodes by the label {label}, but nodeSelector has another value, so no "
+        "node matches: remove the label from nodeSelector",
         field_path=".nodeSelector",
     )
 
 
 class Pool(ApiModel):
-    """A set of like nodes."""
+    """A set of nodes with the same kind of GPU."""
 
-    name: DnsLabel = Field(description="Name by which stages refer to the pool.")
+    name: DnsLabel = Field(description="Name of the pool, for the field pool of stages.")
     node_selector: Annotated[dict[str, LabelValue], Field(max_length=16)] | None = Field(
-        default=None, description="Labels that the nodes carry."
+        default=None, description="Labels of the nodes."
     )
     tolerations: Annotated[list[Toleration], Field(max_length=16)] | None = Field(
         default=None, description="Tolerations for the nodes' taints."

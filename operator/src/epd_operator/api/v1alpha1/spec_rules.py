@@ -1,6 +1,7 @@
-"""CEL rules over the whole spec: what is wrong between fields, each with the way out.
+"""CEL rules for the whole spec, that is, for combinations of fields.
 
-Everything that a rule loops over has a limit (maxItems, maxLength), or the API server's cost estimate refuses the CRD.
+Every list and text in a rule needs a limit (maxItems, maxLength). Otherwise the API server refuses the CRD, because its
+estimate of the cost of the rule is too high.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ LOCAL_TRANSPORTS = (
     "cuda_ipc",
     "gdr_copy",
 )
-"""UCX transports that end at the pod's border."""
+"""UCX transports that work only inside a pod."""
 
 
 def _stage_rules() -> Iterator[Rule]:
-    home = {stage: topology for topology, stages in GPU_STAGES.items() for stage in stages}
+    topology_of = {stage: topology for topology, stages in GPU_STAGES.items() for stage in stages}
     for topology, stages in GPU_STAGES.items():
-        for stage, proper in home.items():
+        for stage, required_topology in topology_of.items():
             if stage in stages:
                 yield Rule(
                     expression=f"self.topology != '{topology}' || has(self.{stage})",
@@ -45,7 +46,7 @@ def _stage_rules() -> Iterator[Rule]:
                 yield Rule(
                     expression=f"self.topology != '{topology}' || !has(self.{stage})",
                     message=f"topology {topology} has no stage {stage}: remove spec.{stage}, or set topology to "
-                    f"{proper}",
+                    f"{required_topology}",
                     field_path=f".{stage}",
                     reason="FieldValueForbidden",
                 )
@@ -54,13 +55,13 @@ def _stage_rules() -> Iterator[Rule]:
 def _pool_rule(stage: str) -> Rule:
     return Rule(
         expression=f"!has(self.{stage}) || self.pools.exists(p, p.name == self.{stage}.pool)",
-        message="no pool of this name in spec.pools: add the pool or correct the name",
+        message="spec.pools has no pool with this name: add the pool, or correct the name",
         field_path=f".{stage}.pool",
     )
 
 
 def _mount_rules(template: str, *, volumes: tuple[str, ...]) -> Iterator[Rule]:
-    """Rules on the mounts of one pod template, given the templates whose volumes its pods have."""
+    """Rules for the volume mounts of one pod template. `volumes` are the templates with the volumes of its pods."""
     mounts = f"self.{template}.volumeMounts"
     without = f"!({_has(f'{template}.volumeMounts')})"
     known = " || ".join(
@@ -68,20 +69,20 @@ def _mount_rules(template: str, *, volumes: tuple[str, ...]) -> Iterator[Rule]:
     )
     yield Rule(
         expression=f"{without} || {mounts}.all(m, {known})",
-        message="a mount names a volume that neither this podTemplate nor spec.podTemplate has: add the volume or "
-        "correct the name (volumes of the operator, epd-*, are mounted by the operator)",
+        message="a volumeMount refers to a volume that is neither in this podTemplate nor in spec.podTemplate: add "
+        "the volume, or correct the name (volumes of the operator, epd-*, cannot be used here)",
         field_path=f".{template}.volumeMounts",
     )
     yield Rule(
         expression=f"{without} || !has(self.model.storage) "
         f"|| !{mounts}.exists(m, m.mountPath == self.model.storage.mountPath)",
-        message="model.storage is mounted at this mountPath already: choose another path for one of them",
+        message="model.storage is already mounted at this mountPath: choose another path for one of them",
         field_path=f".{template}.volumeMounts",
     )
 
 
 def _has(path: str) -> str:
-    """A test that every optional field along a path is there."""
+    """CEL expression that is true if all fields along the path are set."""
     fields = path.split(".")
     return " && ".join(f"has(self.{'.'.join(fields[: end + 1])})" for end in range(len(fields)))
 
@@ -90,7 +91,7 @@ def _token_rule(holder: str) -> Rule:
     return Rule(
         expression=f"!has(self.model.tokenSecret) || !({_has(f'{holder}.env')}) "
         f"|| !self.{holder}.env.exists(e, e.name == 'HF_TOKEN')",
-        message="HF_TOKEN comes from model.tokenSecret: remove one of the two",
+        message="HF_TOKEN is already set by model.tokenSecret: remove this variable, or remove model.tokenSecret",
         field_path=f".{holder}.env",
     )
 
@@ -98,8 +99,8 @@ def _token_rule(holder: str) -> Rule:
 _LOCAL_ONLY_RULE = Rule(
     expression="self.topology != 'Disaggregated' || "
     f"self.transfer.ucx.transports.exists(t, !(t in {list(LOCAL_TRANSPORTS)}))",
-    message="none of these transports leaves a pod, and topology Disaggregated sends embeddings from pod to pod: "
-    "add rc (RDMA) or tcp",
+    message="these transports work only inside a pod, but topology Disaggregated sends embeddings between pods: add "
+    "rc (RDMA) or tcp",
     field_path=".transfer.ucx.transports",
 )
 
@@ -108,8 +109,8 @@ _GPU_MEMORY_RULE = Rule(
     "quantity(p.gpu.memory).asApproximateFloat() * double(self.group.pd.gpuMemoryPercent) / 100.0 "
     "+ quantity(self.group.encoder.memory).asApproximateFloat() * double(self.group.encoder.count) "
     "> quantity(p.gpu.memory).asApproximateFloat())",
-    message="gpuMemoryPercent of the PD process and encoder.count times encoder.memory exceed the memory of the pool's "
-    "GPU: lower one of them",
+    message="the PD process (gpuMemoryPercent) and the encoders (encoder.count times encoder.memory) together "
+    "exceed the memory of the pool's GPU: lower one of them",
     field_path=".group",
 )
 

@@ -18,7 +18,7 @@ Arguments = Annotated[list[Argument], Field(max_length=64)]
 
 
 def no_owned_arguments(field: str) -> Rule:
-    """The rule that keeps flags of the operator out of a list of arguments."""
+    """The rule that a list of arguments must not contain flags that the operator sets."""
     return Rule(
         expression=f"!has(self.{field}) || self.{field}.all(a, "
         f"!(a.split('=')[0].replace('_', '-') in {list(OWNED_FLAGS)}))",
@@ -30,21 +30,21 @@ def no_owned_arguments(field: str) -> Rule:
 
 _LITERAL_VARIABLES = Rule(
     expression="!has(self.env) || self.env.all(e, !has(e.valueFrom))",
-    message="processes of a group get literal values only: put variables with valueFrom into group.env, which all "
-    "processes of the group see",
+    message="variables of one process of a group must have literal values: move variables with valueFrom to "
+    "group.env, which applies to all processes of the group",
     field_path=".env",
 )
 
 
 class MediaDecoding(StrEnum):
-    """Which process turns image files into pixels."""
+    """Which process decodes images."""
 
     WORKER = "Worker"
     FRONTEND = "Frontend"
 
 
 class Routing(StrEnum):
-    """How the frontend chooses among workers (Dynamo's router modes)."""
+    """How the frontend distributes requests to workers (Dynamo's router modes)."""
 
     ROUND_ROBIN = "RoundRobin"
     RANDOM = "Random"
@@ -54,7 +54,7 @@ class Routing(StrEnum):
 
 
 class ServiceType(StrEnum):
-    """How the endpoint is published."""
+    """Type of the Service of the endpoint."""
 
     CLUSTER_IP = "ClusterIP"
     NODE_PORT = "NodePort"
@@ -74,21 +74,21 @@ class FrontendService(ApiModel):
 
 
 class Stage(ApiModel):
-    """What every stage has."""
+    """Fields that all stages have."""
 
     replicas: Annotated[Int, Field(ge=1, le=10000)] = Field(
-        default=1, description="Number of pods; with autoscaling, the number to begin with."
+        default=1, description="Number of pods. With autoscaling, the initial number."
     )
     autoscaling: Autoscaling | None = Field(
-        default=None, description="Scales the stage from its own queue; unset means that replicas is fixed."
+        default=None, description="Autoscaling of the stage by its own load. Unset means a fixed number of replicas."
     )
     resources: ResourceRequirements | None = Field(
         default=None, description="CPU and memory of each pod's main container."
     )
-    env: EnvList | None = Field(default=None, description="Further environment variables, after runtime.env.")
-    args: Arguments | None = Field(default=None, description="Further arguments, after runtime.args.")
+    env: EnvList | None = Field(default=None, description="Additional environment variables, after runtime.env.")
+    args: Arguments | None = Field(default=None, description="Additional arguments, after runtime.args.")
     pod_template: PodTemplate | None = Field(
-        default=None, description="Shape of this stage's pods, over spec.podTemplate."
+        default=None, description="Settings of this stage's pods. They take precedence over spec.podTemplate."
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (no_owned_arguments("args"),)
@@ -99,15 +99,15 @@ class Frontend(Stage):
 
     media_decoding: MediaDecoding = Field(
         default=MediaDecoding.WORKER,
-        description="Worker: encoders and workers decode images. Frontend: the frontend decodes them once and sends "
-        "pixels by NIXL; its image then needs NIXL's libraries.",
+        description="Worker: encoders and workers decode images. Frontend: the frontend decodes images once and "
+        "sends pixels by NIXL. Its image then needs the libraries of NIXL.",
     )
-    routing: Routing = Field(default=Routing.ROUND_ROBIN, description="How requests are spread over workers.")
+    routing: Routing = Field(default=Routing.ROUND_ROBIN, description="How requests are distributed to workers.")
     service: FrontendService = Field(default_factory=FrontendService, description="The Service of the endpoint.")
 
 
 class GpuStage(Stage):
-    """A stage whose pods own GPUs."""
+    """A stage whose pods have GPUs."""
 
     pool: DnsLabel = Field(description="Name of the pool that the pods run on.")
     shared_memory: Memory = Field(default="16Gi", description="Size of /dev/shm in each pod.")
@@ -117,25 +117,25 @@ WholeGi = Annotated[
     Quantity,
     Rule(
         expression="self.matches('^[1-9][0-9]*Gi$')",
-        message="the embedding cache is counted in whole Gi: write for example 8Gi",
+        message="must be a whole number of Gi: set for example 8Gi",
     ),
 ]
 
 
 class CachingStage(GpuStage):
-    """A stage that prefills, and so may cache image embeddings."""
+    """A stage that prefills, so it can have a cache of image embeddings."""
 
     embedding_cache: WholeGi | None = Field(
         default=None,
-        description="CPU memory of each pod for embeddings of images seen before, in whole Gi; unset means no cache.",
+        description="CPU memory of each pod for a cache of image embeddings, in whole Gi. Unset means no cache.",
     )
 
 
 class TensorParallelStage(CachingStage):
-    """A stage whose engine may span several GPUs of a node."""
+    """A stage whose engine can use more than one GPU of a node."""
 
     gpus_per_replica: Annotated[Int, Field(ge=1, le=64)] = Field(
-        default=1, description="GPUs of each pod; more than one means tensor parallelism over them."
+        default=1, description="Number of GPUs of each pod. More than one means tensor parallelism."
     )
 
 
@@ -163,13 +163,13 @@ class GpuSharing(ApiModel):
 
     strategy: GpuSharingStrategy = Field(
         default=GpuSharingStrategy.MPS,
-        description="MPS: the group's launcher starts an MPS daemon and kernels of all processes run side by side. "
+        description="MPS: the group's launcher starts an MPS daemon, and kernels of all processes run concurrently. "
         "TimeSlicing: the driver switches between the processes.",
     )
 
 
 MAX_GROUP_ENCODERS = 8
-"""Encoder processes in a co-located group, at most."""
+"""Maximum number of encoder processes in a co-located group."""
 
 
 class GroupEncoder(ApiModel):
@@ -180,11 +180,11 @@ class GroupEncoder(ApiModel):
     )
     memory: Memory = Field(
         default="4Gi",
-        description="GPU memory that each encoder may reserve beside its weights "
+        description="GPU memory that each encoder can reserve in addition to its weights "
         "(DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES).",
     )
-    env: EnvList | None = Field(default=None, description="Further environment variables of the encoders.")
-    args: Arguments | None = Field(default=None, description="Further arguments of the encoders.")
+    env: EnvList | None = Field(default=None, description="Additional environment variables of the encoders.")
+    args: Arguments | None = Field(default=None, description="Additional arguments of the encoders.")
 
     rules = (no_owned_arguments("args"), _LITERAL_VARIABLES)
 
@@ -193,16 +193,16 @@ class GroupPrefillDecode(ApiModel):
     """The PD process of a group."""
 
     gpu_memory_percent: Annotated[Int, Field(ge=1, le=95)] = Field(
-        default=78, description="Share of the GPU's memory for weights and KV cache of the PD process, in per cent."
+        default=78, description="Share of the GPU's memory for weights and KV cache of the PD process, in percent."
     )
-    env: EnvList | None = Field(default=None, description="Further environment variables of the PD process.")
-    args: Arguments | None = Field(default=None, description="Further arguments of the PD process.")
+    env: EnvList | None = Field(default=None, description="Additional environment variables of the PD process.")
+    args: Arguments | None = Field(default=None, description="Additional arguments of the PD process.")
 
     rules = (no_owned_arguments("args"), _LITERAL_VARIABLES)
 
 
 class Group(CachingStage):
-    """CoLocated: each pod owns one GPU and runs several encoders and one PD process on it."""
+    """CoLocated: each pod has one GPU and runs several encoders and one PD process on it."""
 
     shared_memory: Memory = Field(default="64Gi", description="Size of /dev/shm in each pod.")
     gpu_sharing: GpuSharing = Field(default_factory=GpuSharing, description="How the processes share the GPU.")

@@ -1,4 +1,4 @@
-"""Status of an EPDDeployment: rebuilt from observation at every pass."""
+"""Status of an EPDDeployment. Every reconcile computes it again from observed objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UTC_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9}
 
 
 class ConditionStatus(StrEnum):
-    """Whether a condition holds."""
+    """Whether a condition is true. The operator never sets Unknown, but the Kubernetes API conventions include it."""
 
     TRUE = "True"
     FALSE = "False"
@@ -23,40 +23,40 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(ApiModel):
-    """One aspect of the object's state, by the conventions of the Kubernetes API."""
+    """A condition of the object, by the conventions of the Kubernetes API."""
 
-    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(description="Name of the aspect.")
-    status: ConditionStatus = Field(description="Whether it holds.")
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(description="Type of the condition.")
+    status: ConditionStatus = Field(description="Whether the condition is true.")
     observed_generation: Annotated[Int64, Field(ge=0)] = Field(
-        description="Generation of the spec that the condition speaks of."
+        description="Generation of the spec that the condition describes."
     )
     last_transition_time: Annotated[str, Field(max_length=32, pattern=UTC_TIME)] = Field(
         description="When status last changed, in UTC, such as 2026-11-29T12:00:00Z."
     )
     reason: Annotated[
         str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
-    ] = Field(description="The cause, as one CamelCase word; docs/conditions.md explains each.")
-    message: Annotated[str, Field(max_length=32768)] = Field(description="The cause, for a person.")
+    ] = Field(description="Cause, as one CamelCase word. docs/conditions.md explains each.")
+    message: Annotated[str, Field(max_length=32768)] = Field(description="Cause, as human-readable text.")
 
 
 class ScalingStatus(ApiModel):
     """The last scaling decision that changed something, with its numbers."""
 
     current: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas before the decision.")
-    desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas after it.")
+    desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas after the decision.")
     reason: Annotated[str, Field(max_length=256)] = Field(
-        description="The rule that had the last word, as one CamelCase word; docs/autoscaling.md explains each."
+        description="Deciding rule, as one CamelCase word. docs/autoscaling.md explains each."
     )
-    message: Annotated[str, Field(max_length=1024)] = Field(description="The same for a person, with numbers.")
-    signal: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Metric that decided.")
+    message: Annotated[str, Field(max_length=1024)] = Field(description="Explanation of the decision, with numbers.")
+    signal: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Deciding metric.")
     value: Annotated[str, Field(max_length=32)] | None = Field(
         default=None, description="The metric per ready replica, as a decimal number."
     )
     target: Annotated[str, Field(max_length=32)] | None = Field(
-        default=None, description="What it should be per replica, as a decimal number."
+        default=None, description="Target of the metric per replica, as a decimal number."
     )
     metric_age_seconds: Annotated[Int, Field(ge=0, le=2147483647)] | None = Field(
-        default=None, description="Age of the oldest sample that counted, in whole seconds."
+        default=None, description="Age of the oldest sample that was used, in whole seconds."
     )
     last_change_time: Annotated[str, Field(max_length=32, pattern=UTC_TIME)] | None = Field(
         default=None, description="When desired last changed."
@@ -70,25 +70,27 @@ class StageStatus(ApiModel):
         description="frontend, worker, group, encoder or pd."
     )
     pool: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Pool that the pods run on.")
-    desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Pods that should be ready.")
-    ready: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Pods that are ready.")
-    updated: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Pods of the current template.")
+    desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Desired number of pods.")
+    ready: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Number of ready pods.")
+    updated: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Number of pods with the current template.")
     reason: Annotated[str, Field(max_length=256)] | None = Field(
         default=None, description="Why pods are not ready, as one CamelCase word."
     )
     message: Annotated[str, Field(max_length=4096)] | None = Field(
-        default=None, description="Why pods are not ready, in the words of Kubernetes and of the process."
+        default=None,
+        description="Why pods are not ready: the message of Kubernetes and the last output of the process.",
     )
     scaling: ScalingStatus | None = Field(default=None, description="The last scaling decision.")
 
 
 class EPDDeploymentStatus(ApiModel):
-    """What the operator saw."""
+    """Observed state."""
 
     observed_generation: Annotated[Int64, Field(ge=0)] = Field(
-        default=0, description="Generation of the spec that this status speaks of; 0 until the operator has seen one."
+        default=0,
+        description="Generation of the spec that this status describes. 0 until the operator has observed one.",
     )
-    topology: Topology | None = Field(default=None, description="Topology that serves.")
+    topology: Topology | None = Field(default=None, description="Topology of the running stages.")
     endpoint: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="URL of the OpenAI-compatible endpoint inside the cluster."
     )

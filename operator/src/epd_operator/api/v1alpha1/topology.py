@@ -15,7 +15,7 @@ class Topology(StrEnum):
 
 
 class StageName(StrEnum):
-    """Names of the stages, in the order in which a request reaches them. Each is a field of spec."""
+    """Names of the stages, which are also fields of spec, in the order in which requests pass them."""
 
     FRONTEND = "frontend"
     WORKER = "worker"
@@ -29,4 +29,7 @@ GPU_STAGES: Mapping[Topology, tuple[StageName, ...]] = {
     Topology.CO_LOCATED: (StageName.GROUP,),
     Topology.DISAGGREGATED: (StageName.ENCODER, StageName.PD),
 }
-"""Stages with GPUs that a topology requires; it allows none of the others. Every topology has a frontend as well."""
+"""The GPU stages of each topology: all of them are required, and no others are allowed.
+
+Every topology also has a frontend.
+"""
