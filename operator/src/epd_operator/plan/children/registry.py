@@ -12,7 +12,7 @@ from epd_operator.plan.children.disruption_budget import DISRUPTION_BUDGETS
 from epd_operator.plan.children.network import NETWORK_POLICIES, SERVICES
 from epd_operator.plan.children.rbac import ROLE_BINDINGS, SERVICE_ACCOUNTS
 from epd_operator.plan.children.stage_scale import STAGE_SCALES
-from epd_operator.plan.workloads.deployment import DEPLOYMENTS
+from epd_operator.plan.children.workload import DEPLOYMENTS
 
 CHILDREN: tuple[ChildKind, ...] = (
     SERVICE_ACCOUNTS,
