@@ -82,7 +82,7 @@ async def test_the_first_pass_makes_all_children_that_may_exist_and_the_status(w
         "APPLY EPDDeployment",
         *(["APPLY NetworkPolicy"] * 2),
         *(["APPLY PodDisruptionBudget"] * stages),
-        *("APPLY ResourceClaimTemplate", "APPLY RoleBinding", "APPLY Service", "APPLY ServiceAccount"),
+        *("APPLY RoleBinding", "APPLY Service", "APPLY ServiceAccount"),
     ]
     for kind in CHILD_KINDS:
         for child in await world.cluster.list(kind, namespace=world.namespace, selector="epd.dev/deployment=qwen"):

@@ -9,9 +9,6 @@
 - apiGroups: [""]   # the address of the frontends
   resources: [services]
   verbs: [get, list, watch, create, patch]
-- apiGroups: [resource.k8s.io]   # the claim from which pods get shared GPUs
-  resources: [resourceclaimtemplates]
-  verbs: [get, list, watch, create, patch]
 - apiGroups: [networking.k8s.io]   # limits which clients can connect to the pods
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]

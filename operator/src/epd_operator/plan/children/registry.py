@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from epd_operator.objects.kinds import EPD_DEPLOYMENT, POD, Kind
 from epd_operator.plan.children.child_kind import ChildKind
-from epd_operator.plan.children.claim_template import CLAIM_TEMPLATES
 from epd_operator.plan.children.disruption_budget import DISRUPTION_BUDGETS
 from epd_operator.plan.children.network import NETWORK_POLICIES, SERVICES
 from epd_operator.plan.children.rbac import ROLE_BINDINGS, SERVICE_ACCOUNTS
@@ -19,7 +18,6 @@ CHILDREN: tuple[ChildKind, ...] = (
     SERVICE_ACCOUNTS,
     ROLE_BINDINGS,
     SERVICES,
-    CLAIM_TEMPLATES,
     # What protects pods is applied before them.
     NETWORK_POLICIES,
     DISRUPTION_BUDGETS,
