@@ -87,4 +87,4 @@ def test_only_verbs_that_the_operator_uses_on_children_are_granted(entry: ChildK
 
 def test_a_kind_that_is_not_registered_has_no_entry() -> None:
     with pytest.raises(KeyError):
-        child_kind("ConfigMap")
+        child_kind("NoSuchKind")
