@@ -83,7 +83,6 @@ class Reason(StrEnum):
     SCALING_DOWN = "ScalingDown", _progress(urgency=1)
     PODS_STARTING = "PodsStarting", _progress(urgency=10)
     WAITING_FOR_ENCODER = "WaitingForEncoder", _progress(urgency=20)
-    WAITING_FOR_VOLUME = "WaitingForVolume", _progress(urgency=5)
     WAITING_FOR_REMOVAL = "WaitingForRemoval", _progress()
 
     NO_READY_PODS = "NoReadyPods", Traits(section=Section.PODS)
