@@ -25,7 +25,7 @@ from epd_operator.plan.replicas import is_internal, settings_of
 from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad
-from epd_operator.scaling.state import StageMemory
+from epd_operator.scaling.state import StageState
 from epd_operator.telemetry.logs import about
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
 
@@ -62,7 +62,7 @@ class _Subject:
     spec: EPDDeploymentSpec
     observation: Observation
     due: float
-    states: Mapping[StageKey, StageMemory] = field(default_factory=dict)
+    states: Mapping[StageKey, StageState] = field(default_factory=dict)
     published: dict[StageKey, Decision] = field(default_factory=dict)
 
 
@@ -178,7 +178,7 @@ class Autoscaler:
             loads=loads,
             at=self._clock(),
             now=self._now(),
-            obstacle=self._sources.obstacle(spec.scaling.metrics_source),
+            metrics_error=self._sources.obstacle(spec.scaling.metrics_source),
         )
         settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage.name))}
         subject.states, decisions = decide_all(

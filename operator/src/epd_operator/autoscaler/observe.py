@@ -22,7 +22,7 @@ def stage_observations(
     loads: Mapping[str, PodLoad],
     at: float,
     now: datetime,
-    obstacle: str | None = None,
+    metrics_error: str | None = None,
 ) -> list[StageObservation]:
     """All stages that exist, at this moment.
 
@@ -32,7 +32,7 @@ def stage_observations(
         loads: measured loads by pod; a pod that is missing here has not been measured yet.
         at: the moment, on the clock of the measurements.
         now: the same moment as a date, to compare with the objects' times.
-        obstacle: why metrics cannot be read at all.
+        metrics_error: why no metrics can be read; None if they can be read.
     """
     found = []
     for stage in all_stages():
@@ -40,7 +40,7 @@ def stage_observations(
         live = observation.deployment_of(stage)
         if settings is not None and live is not None:
             seen = _observe(stage, live=live, pods=observation.pods_of(stage), loads=loads, at=at, now=now)
-            found.append(replace(seen, gpus_per_replica=gpus_of(settings), obstacle=obstacle))
+            found.append(replace(seen, gpus_per_replica=gpus_of(settings), metrics_error=metrics_error))
     return found
 
 
@@ -63,7 +63,7 @@ def _observe(
         pods=tuple(_with_readiness(pod, loads) for pod in staying),
         unschedulable_seconds=max(waits, default=None),
         rolling_out=progress.is_rolling_out,
-        draining=len(pods) - len(staying),
+        terminating=len(pods) - len(staying),
     )
 
 
