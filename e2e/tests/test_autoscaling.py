@@ -66,5 +66,5 @@ def test_a_burst_grows_its_own_stage_alone_and_both_come_back_without_a_lost_req
     observer.watch_until(lambda: observer.look() == {"frontend": 1, "encoder": 1, "pd": 1})
     events = deployment.kubectl.items("events.events.k8s.io", "-n", deployment.namespace)
     notes = [e.get("note", "") for e in events if e["regarding"]["kind"] == "EPDDeployment"]
-    assert any(note.startswith(f"{grows} from 1 to 2 replicas") for note in notes), notes
-    assert any(note.startswith(f"{grows} from 2 to 1 replicas") for note in notes), notes
+    assert any(note.startswith(f"scaling {grows} from 1 to 2 replicas") for note in notes), notes
+    assert any(note.startswith(f"scaling {grows} from 2 to 1 replicas") for note in notes), notes

@@ -56,8 +56,8 @@ def make_leader_tasks(
     )
     scaler = Autoscaler(
         sources=sources,
-        wake=queue.add,
-        announce=lambda identity, decision: announcer.announce(identity, scaling_event(decision)),
+        enqueue=queue.add,
+        record_event=lambda identity, decision: announcer.announce(identity, scaling_event(decision)),
         metrics=ScalingMetrics(metrics.registry),
         clock=clock,
         now=utc_now,

@@ -195,11 +195,11 @@ async def _stranger(cluster: Cluster, *, child: dict[str, Any]) -> ForeignOwner 
     ours = child["metadata"]["ownerReferences"][0]
     owner = controller_of(live)
     if owner is None:
-        return ForeignOwner(description="somebody else (it has no controller)")
+        return ForeignOwner(description="none")
     if owner["uid"] == ours["uid"]:
         return None
     namesake = owner["kind"] == ours["kind"] and owner["name"] == ours["name"]
-    return ForeignOwner(description=f"{owner['kind']} {owner['name']}", leaving=namesake)
+    return ForeignOwner(description=f"{owner['kind']} {owner['name']}", terminating=namesake)
 
 
 async def _own_whole_spec(cluster: Cluster, kind: Kind, *, namespace: str, name: str) -> bool:

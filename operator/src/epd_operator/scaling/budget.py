@@ -1,8 +1,8 @@
 """The GPU budget of all stages of a deployment together.
 
-Existing replicas are granted first: they are not taken from one stage for another. Added replicas follow, one at a time,
-each to the stage that has the smallest part of its desired number. GPUs of terminating pods are still in use, so they
-limit added replicas, but not existing ones. ``minReplicas`` is kept even above the budget.
+Existing replicas are granted first: they are not taken from one stage for another. Added replicas follow, one at a
+time, each to the stage that has the smallest part of its desired number. GPUs of terminating pods are still in use, so
+they limit added replicas, but not existing ones. ``minReplicas`` is kept even above the budget.
 """
 
 from __future__ import annotations
@@ -62,5 +62,5 @@ def _gpus(proposal: Proposal) -> int:
 def _limited(proposal: Proposal, granted: int, *, budget: int) -> Proposal:
     if granted >= proposal.desired:
         return proposal
-    note = f"limited to {granted} instead of {proposal.desired} by scaling.gpuBudget: {budget} GPUs for all stages together"
+    note = f"limited to {granted} instead of {proposal.desired} by scaling.gpuBudget ({budget} GPUs for all stages)"
     return proposal.adjusted(granted, ScalingReason.GPU_BUDGET, note)

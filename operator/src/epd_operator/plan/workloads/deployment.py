@@ -11,7 +11,7 @@ from epd_operator.plan.drift import DriftRules
 from epd_operator.plan.rollout.start_order import startable
 
 _PROGRESS_MARGIN_SECONDS = 600
-"""For scheduling and image pulls, in addition to the time that a process may take to load its model."""
+"""Time for scheduling and image pulls, in addition to ``runtime.startupTimeoutSeconds``."""
 
 
 def _deployments(context: ChildContext) -> Iterator[dict[str, Any]]:
