@@ -104,7 +104,7 @@ def compute_need(
     if observation.metrics_error is not None:
         return _unknown(current, ScalingReason.METRICS_MISSING, observation.metrics_error)
     if not any(pod.ready for pod in observation.pods):
-        return _unknown(current, ScalingReason.PODS_PENDING, f"none of {current} pods is ready")
+        return _unknown(current, ScalingReason.PODS_PENDING, "no pod is ready yet")
     samples = [_sample(observation, metric=m, stale_after=stale_after) for m in settings.metrics or ()]
     if not samples:
         return _unknown(current, ScalingReason.METRICS_MISSING, "autoscaling.metrics is empty")
@@ -192,8 +192,7 @@ def _ceil(value: float) -> int:
 def _calculation(sample: _Sample, *, replicas: int, ready: int, current: int) -> str:
     measured = f"{sample.signal} per ready replica: {sample.mean:.1f}, target {sample.target:g}"
     missing = f", {sample.missing} without metrics" if sample.missing else ""
-    result = "no change needed" if replicas == current else f"replicas needed: {replicas}"
-    return f"{measured} ({ready} of {current} ready{missing}); {result}"
+    return f"{measured} ({ready} of {current} ready{missing}); replicas needed: {replicas}"
 
 
 def _unknown_metric(sample: _Sample, *, current: int, stale_after: float) -> Need:
