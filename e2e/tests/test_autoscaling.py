@@ -68,5 +68,5 @@ def test_a_burst_scales_only_its_own_stage_up_and_down_without_a_lost_request(
     observer.observe_until(lambda: observer.observe() == {"frontend": 1, "encoder": 1, "pd": 1})
     events = deployment.kubectl.items("events.events.k8s.io", "-n", deployment.namespace)
     notes = [e.get("note", "") for e in events if e["regarding"]["kind"] == "EPDDeployment"]
-    assert any(note.startswith(f"{scaled} from 1 to 2 replicas") for note in notes), notes
-    assert any(note.startswith(f"{scaled} from 2 to 1 replicas") for note in notes), notes
+    assert any(note.startswith(f"scaling {scaled} from 1 to 2 replicas") for note in notes), notes
+    assert any(note.startswith(f"scaling {scaled} from 2 to 1 replicas") for note in notes), notes

@@ -35,8 +35,8 @@ async def test_status_names_the_missing_setting_of_the_operator_and_the_stage_ke
     ):
         scaler = Autoscaler(
             sources=sources,
-            wake=lambda _: None,
-            announce=_tell_nobody,
+            enqueue=lambda _: None,
+            record_event=_tell_nobody,
             metrics=ScalingMetrics(CollectorRegistry()),
             clock=lambda: 0.0,
             now=lambda: NOW,

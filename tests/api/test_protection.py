@@ -256,5 +256,5 @@ async def test_a_role_that_the_operator_may_not_hand_out_is_told_and_the_pods_ke
     assert result.outcome == "refused"
     stalled = (await world.conditions())["Stalled"]
     assert stalled["reason"] == "ChildRefused"
-    assert "RoleBinding qwen-discovery was refused" in stalled["message"]
+    assert "the API server refused a request for RoleBinding qwen-discovery" in stalled["message"]
     assert (await world.find(ROLE_BINDING, "qwen-discovery"))["metadata"]["uid"] == before["metadata"]["uid"]

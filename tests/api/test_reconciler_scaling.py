@@ -50,7 +50,7 @@ class Decided:
     def loads(self, _key: Key) -> dict[str, float]:
         return self._loads
 
-    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
+    def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
         """Nothing to remember."""
 
     def forget(self, key: Key) -> None:

@@ -56,7 +56,7 @@ async def test_the_name_of_an_owner_never_leads_to_another_path(world: World, pl
 @pytest.mark.parametrize("place", PLACES[:-1])
 async def test_a_name_with_a_path_in_it_is_asked_for_nowhere(world: World, place: str) -> None:
     world.requests.clear()
-    with pytest.raises(ValueError, match="no name of an object"):
+    with pytest.raises(ValueError, match="not a valid name of an object"):
         await read_primary(world.cluster, namespace=world.namespace, name=place)
     assert not world.requests
 

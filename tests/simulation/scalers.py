@@ -10,7 +10,7 @@ from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
-from epd_operator.scaling.state import StageMemory
+from epd_operator.scaling.state import StageState
 from simulation.cluster import Pod, Stage, StageModel
 from simulation.engine import INTERVAL, Finished
 from simulation.hpa import Hpa, HpaPod
@@ -46,7 +46,7 @@ class OperatorScaler:
         self.decisions: list[Decision] = []
         self._scaling = scaling or Scaling(interval_seconds=int(INTERVAL))
         self._level = level
-        self._states: dict[StageKey, StageMemory] = {}
+        self._states: dict[StageKey, StageState] = {}
         self._settings: dict[StageKey, Autoscaling | None] = {
             StageKey(StageName(name)): Autoscaling(
                 max_replicas=m.maximum, metrics=[Metric(type=MetricType.REQUESTS, target_per_replica=m.target)]
@@ -78,7 +78,7 @@ def _observed(name: str, stage: Stage, now: float) -> StageObservation:
         at=now,
         replicas=stage.wanted,
         pods=pods,
-        draining=stage.draining(),
+        terminating=stage.draining(),
         gpus_per_replica=stage.model.gpus,
     )
 
@@ -96,4 +96,4 @@ def _latency(waits: list[Finished], now: float) -> Latency | None:
     encode = sum(f.encode for f in recent) / count
     pd_wait = sum(f.pd_wait for f in recent) / count
     total = encoder_wait + encode + pd_wait
-    return Latency(time_to_first_token=total, encoder_queue=encoder_wait, encode=encode, pd_queue=pd_wait)
+    return Latency(time_to_first_token=total, encode=encoder_wait + encode, pd_queue=pd_wait)

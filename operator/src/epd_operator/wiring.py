@@ -56,8 +56,8 @@ def make_leader_tasks(
     )
     autoscaler = Autoscaler(
         sources=sources,
-        wake=queue.add,
-        announce=lambda identity, decision: recorder.record(identity, scaling_event(decision)),
+        enqueue=queue.add,
+        record_event=lambda identity, decision: recorder.record(identity, scaling_event(decision)),
         metrics=ScalingMetrics(metrics.registry),
         clock=clock,
         now=utc_now,

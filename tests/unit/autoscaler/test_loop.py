@@ -64,19 +64,19 @@ class World:
     def __init__(self) -> None:
         self.clock = 0.0
         self.pods = Pods()
-        self.woken: list[Key] = []
+        self.enqueued: list[Key] = []
         self.told: list[Decision] = []
         self.registry = CollectorRegistry()
         self.scaler = Autoscaler(
             sources=self.pods,  # type: ignore[arg-type]
-            wake=self.woken.append,
-            announce=self._announce,
+            enqueue=self.enqueued.append,
+            record_event=self._record_event,
             metrics=ScalingMetrics(self.registry),
             clock=lambda: self.clock,
             now=lambda: NOW,
         )
 
-    def _announce(self, _identity: Identity, decision: Decision) -> None:
+    def _record_event(self, _identity: Identity, decision: Decision) -> None:
         self.told.append(decision)
 
     def desired(self) -> int | None:
@@ -116,11 +116,11 @@ def observed(*pods: str, replicas: int = 1) -> Observation:
 
 async def test_load_above_the_target_wakes_the_reconciler_with_a_decision_and_is_told_once() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.desired() == 3
-    assert world.woken == [KEY]
+    assert world.enqueued == [KEY]
     assert [d.desired for d in world.told] == [3]
     await world.scaler.round(KEY)
     assert len(world.told) == 1
@@ -128,18 +128,18 @@ async def test_load_above_the_target_wakes_the_reconciler_with_a_decision_and_is
 
 async def test_a_steady_load_wakes_nobody_again() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 4.0}
     for _ in range(5):
         await world.scaler.round(KEY)
         world.clock += 15
-    assert world.woken == [KEY]
+    assert world.enqueued == [KEY]
     assert world.told == []
 
 
 async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zero() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a", "b", replicas=2))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a", "b", replicas=2))
     await world.scaler.round(KEY)
     assert world.desired() == 2
     assert (
@@ -153,7 +153,7 @@ async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zer
 @pytest.mark.parametrize("source", MetricsSource)
 async def test_metrics_are_read_from_the_source_that_the_object_asks_for(source) -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(scaling={"metricsSource": source}), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(scaling={"metricsSource": source}), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.pods.asked_at == (source, "serving")
@@ -163,10 +163,12 @@ async def test_metrics_are_read_from_the_source_that_the_object_asks_for(source)
 async def test_a_source_that_cannot_be_read_holds_the_number_at_once_and_says_the_way_out() -> None:
     world = World()
     world.pods.obstacles = {MetricsSource.PROMETHEUS: NO_PROMETHEUS}
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
-    world.scaler.watch(KEY, spec=scaled(scaling={"metricsSource": "Prometheus"}), observation=observed("a", replicas=3))
+    world.scaler.update(
+        KEY, spec=scaled(scaling={"metricsSource": "Prometheus"}), observation=observed("a", replicas=3)
+    )
     world.pods.requests = {}
     await world.scaler.round(KEY)
     decision = world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)]
@@ -177,7 +179,7 @@ async def test_a_source_that_cannot_be_read_holds_the_number_at_once_and_says_th
 
 async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=spec(), observation=observed("a"))
+    world.scaler.update(KEY, spec=spec(), observation=observed("a"))
     await world.scaler.round(KEY)
     assert world.pods.asked == []
     assert world.scaler.decisions(KEY, identity=IDENTITY) == {}
@@ -185,12 +187,12 @@ async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:
 
 async def test_a_stage_that_is_scaled_no_more_loses_its_decision_and_its_series() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.series()
     other = spec(pd={"pool": "gb200", "autoscaling": SCALED})
-    world.scaler.watch(KEY, spec=other, observation=observed("a"))
+    world.scaler.update(KEY, spec=other, observation=observed("a"))
     assert world.desired() is None
     assert world.series() == {}
 
@@ -199,7 +201,7 @@ async def test_a_fault_at_one_object_is_logged_with_its_name_and_its_series_end_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.series()
@@ -213,13 +215,17 @@ async def test_a_fault_at_one_object_is_logged_with_its_name_and_its_series_end_
     with contextlib.suppress(asyncio.CancelledError):
         await task
     (line,) = (json.loads(line) for line in caplog.text.splitlines())
-    assert (line["message"], line["namespace"], line["deployment"]) == ("scaling failed", "serving", "qwen")
+    assert (line["message"], line["namespace"], line["deployment"]) == (
+        "unexpected error in scaling; retrying at the next decision",
+        "serving",
+        "qwen",
+    )
     assert world.series() == {}
 
 
 async def test_a_namesake_gets_no_decision_of_the_object_before_it() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.scaler.decisions(KEY, identity=replace(IDENTITY, uid="u-2")) == {}
@@ -227,7 +233,7 @@ async def test_a_namesake_gets_no_decision_of_the_object_before_it() -> None:
 
 async def test_an_object_that_goes_during_a_round_leaves_nothing() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.series()
@@ -239,9 +245,9 @@ async def test_an_object_that_goes_during_a_round_leaves_nothing() -> None:
 
 async def test_a_round_uses_what_the_last_pass_saw_even_if_it_came_meanwhile() -> None:
     world = World()
-    world.scaler.watch(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
     world.pods.requests = {"a": 4.0}
-    world.pods.before_answer = lambda: world.scaler.watch(KEY, spec=scaled(), observation=observed("a", replicas=2))
+    world.pods.before_answer = lambda: world.scaler.update(KEY, spec=scaled(), observation=observed("a", replicas=2))
     await world.scaler.round(KEY)
     assert world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)].current == 2
 
@@ -277,7 +283,7 @@ async def test_a_slow_first_token_grows_the_stage_whose_pods_report_most_of_the_
         pd={"pool": "gb200", "autoscaling": SCALED},
         slo={"timeToFirstTokenMilliseconds": 1000},
     )
-    world.scaler.watch(
+    world.scaler.update(
         KEY,
         spec=both,
         observation=live_stages(StageKey(StageName.FRONTEND), StageKey(StageName.ENCODER), StageKey(StageName.PD)),

@@ -54,7 +54,7 @@ async def test_each_new_child_is_looked_up_once_before_it_is_made(cluster: Clust
 async def test_a_scale_object_of_a_stranger_gets_no_first_number(cluster: Cluster) -> None:
     cluster.objects[SCALE.kind, SCALE.name] = {"metadata": {"name": SCALE.name}}
     outcome = await apply_plan(cluster, plan=scaled_by_others(), observation=OBSERVATION)
-    assert SCALE in outcome.taken
+    assert SCALE in outcome.foreign_owners
     assert "APPLY EPDStageScale" not in cluster.writes
 
 

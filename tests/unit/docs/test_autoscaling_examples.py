@@ -23,7 +23,7 @@ from epd_operator.plan.children.stage_scale import scale_status, stage_scale
 from epd_operator.plan.replicas import gpus_of, mode_of, settings_of
 from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
-from epd_operator.scaling.state import StageMemory
+from epd_operator.scaling.state import StageState
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "autoscaling"
@@ -96,7 +96,7 @@ def decisions() -> Iterator[tuple[int, dict[StageKey, Decision]]]:
         of_stage = settings_of(spec, stage.name)
         assert of_stage is not None
         settings[stage], gpus[stage], replicas[stage] = of_stage.autoscaling, gpus_of(of_stage), of_stage.replicas
-    states: dict[StageKey, StageMemory] = {}
+    states: dict[StageKey, StageState] = {}
     table = rows()
     for at in range(0, table[-1][0] + 1, spec.scaling.interval_seconds):
         stages = [stages for start, stages in table if start <= at][-1]

@@ -98,5 +98,5 @@ def test_memory_is_read_in_bytes(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", ["", "Gi", "4 Gi", "-1", "4gb"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     assert parse(text) is None
-    with pytest.raises(ValueError, match="not a quantity"):
+    with pytest.raises(ValueError, match="not a valid quantity"):
         to_bytes(text)

@@ -208,12 +208,12 @@ class SimpleQueue:
     def add(self, key: str, at: float) -> None:
         self.due[key] = min(at, self.due.get(key, at))
 
-    def finish(self, key: str, *, now: float, again_after: float | None) -> None:
+    def finish(self, key: str, *, now: float, requeue_after: float | None) -> None:
         self.processing.discard(key)
         if key in self.due:
             self.due[key] = max(self.due[key], now + 0.2)
-        if again_after is not None:
-            self.add(key, now + again_after)
+        if requeue_after is not None:
+            self.add(key, now + requeue_after)
 
     def may_be_next(self, now: float) -> set[str]:
         waiting = {key: at for key, at in self.due.items() if key not in self.processing and at <= now}
@@ -245,8 +245,8 @@ async def _compare(steps: list[tuple[str, str, int]]) -> None:
             clock.now += number
         elif what == "done" and key in model.processing:
             again = number or None
-            waiting.done(key, again_after=again)
-            model.finish(key, now=clock.now, again_after=again)
+            waiting.done(key, requeue_after=again)
+            model.finish(key, now=clock.now, requeue_after=again)
         elif what == "take":
             expected, taken = model.may_be_next(clock.now), await next_key(waiting)
             assert (taken in expected) if expected else taken is None

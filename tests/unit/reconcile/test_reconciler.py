@@ -44,7 +44,10 @@ async def test_a_child_that_may_not_be_deleted_is_told_and_keeps_no_status_from_
     cluster.failures["DELETE", "Deployment"] = forbidden("DELETE")
     await Reconciler(cluster).reconcile(KEY)
     assert cluster.status()["topology"] == "CoLocated"
-    assert "Deployment qwen-worker was refused: a policy says no" in cluster.condition("Stalled")["message"]
+    assert (
+        "the API server refused a request for Deployment qwen-worker: a policy says no"
+        in cluster.condition("Stalled")["message"]
+    )
 
 
 async def test_a_spec_with_any_number_of_mistakes_is_told_within_bounds(cluster: MemoryCluster) -> None:

@@ -1,4 +1,4 @@
-"""Stages to decide about, in a few words."""
+"""Builders of observed stages, and decisions for one stage."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Metric, MetricType, ScaleDownRules, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
-from epd_operator.scaling.decision import decide
+from epd_operator.scaling.latency import SloRisk
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
-from epd_operator.scaling.state import StageMemory
+from epd_operator.scaling.stage import finalize, propose
+from epd_operator.scaling.state import StageState
 
 PD = StageKey(StageName.PD)
 TARGET = 10
@@ -56,6 +57,18 @@ def even(total: float, replicas: int, **changes: Any) -> StageObservation:
     return seen([total / replicas] * replicas, **changes)
 
 
+def decide(
+    state: StageState,
+    observation: StageObservation,
+    chosen: Autoscaling,
+    scaling: Scaling,
+    *,
+    slo_risk: SloRisk | None = None,
+) -> tuple[StageState, Decision]:
+    """The decision for one stage without the rules that concern several stages."""
+    return finalize(*propose(state, observation, settings=chosen, scaling=scaling, slo_risk=slo_risk))
+
+
 def first(observation: StageObservation, chosen: Autoscaling | None = None, **changes: Any) -> Decision:
     """The first decision; nothing was seen before."""
-    return decide(StageMemory(), observation, chosen or settings(behavior=AT_ONCE), SCALING, **changes)[1]
+    return decide(StageState(), observation, chosen or settings(behavior=AT_ONCE), SCALING, **changes)[1]

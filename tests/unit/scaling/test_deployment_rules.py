@@ -56,13 +56,13 @@ def test_the_leading_stage_is_not_lowered_and_the_clamp_is_told() -> None:
     few = settings(behavior=AT_ONCE, max_replicas=2)
     found = decided([even(5, 1, stage=E), even(80, 8, stage=P)], {E: few, P: QUICK}, **band(50, 100))
     assert desired(found) == (2, 8)
-    assert "2 where 4 would fit" in found[E].message
+    assert "limited to 2 by maxReplicas" in found[E].message
 
 
 def test_a_band_that_no_whole_number_fits_raises_nothing_and_is_told() -> None:
     found = deployment(even(5, 1, stage=E), even(30, 3, stage=P), **band(33, 33))
     assert desired(found) == (1, 3)
-    assert "widen the band" in found[P].message
+    assert "widen the range" in found[P].message
 
 
 def test_a_narrow_band_does_not_drive_the_stages_up_in_turns() -> None:
@@ -87,7 +87,7 @@ def test_a_lagging_stage_that_is_not_scaled_here_is_named_by_the_other() -> None
     external = Autoscaling(mode=AutoscalingMode.EXTERNAL, max_replicas=20)
     found = decided([even(5, 1, stage=E), even(80, 8, stage=P)], {E: external, P: QUICK}, **band(50, 200))
     assert set(found) == {P}
-    assert "encoder has 1 where 4 would fit" in found[P].message
+    assert "requires 4 replicas of stage encoder, which has 1" in found[P].message
 
 
 def test_a_stage_that_is_not_scaled_here_counts_for_the_band() -> None:
@@ -129,7 +129,7 @@ def test_gpus_of_each_replica_and_of_stages_that_are_not_scaled_count() -> None:
 
 
 def test_gpus_of_leaving_pods_delay_growth_but_take_nothing_away() -> None:
-    found = deployment(even(10, 1, stage=E, draining=3), even(160, 6, stage=P), gpu_budget=8)
+    found = deployment(even(10, 1, stage=E, terminating=3), even(160, 6, stage=P), gpu_budget=8)
     assert desired(found) == (1, 6)
 
 

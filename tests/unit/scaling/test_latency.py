@@ -7,27 +7,25 @@ import pytest
 from epd_operator.api.v1alpha1.autoscaling import Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
-from epd_operator.scaling.decision import decide, decide_all
-from epd_operator.scaling.latency import Latency, Pressure, pressures
+from epd_operator.scaling.decision import decide_all
+from epd_operator.scaling.latency import Latency, SloRisk, slo_risks
 from epd_operator.scaling.model import ScalingReason
-from epd_operator.scaling.state import StageMemory
-from unit.scaling.builders import AT_ONCE, SCALING, even, first, seen, settings
+from epd_operator.scaling.state import StageState
+from unit.scaling.builders import AT_ONCE, SCALING, decide, even, first, seen, settings
 
 E, P = StageKey(StageName.ENCODER), StageKey(StageName.PD)
 LEVEL = ServiceLevel(time_to_first_token_milliseconds=1000, inter_token_latency_milliseconds=50)
-SLOW = Pressure(violated=True, message="mean time to first token 1500 ms, allowed 1000 ms")
-CLOSE = Pressure(violated=False, message="mean time to first token 900 ms, allowed 1000 ms")
+SLOW = SloRisk(violated=True, message="mean time to first token 1500 ms, allowed 1000 ms")
+CLOSE = SloRisk(violated=False, message="mean time to first token 900 ms, allowed 1000 ms")
 
 
 def blamed(latency: Latency, *stages: StageKey) -> dict[StageKey, bool]:
-    found = pressures(latency, level=LEVEL, stages=stages or (E, P))
-    return {stage: pressure.violated for stage, pressure in found.items()}
+    found = slo_risks(latency, level=LEVEL, stages=stages or (E, P))
+    return {stage: slo_risk.violated for stage, slo_risk in found.items()}
 
 
 def test_a_slow_first_token_is_blamed_on_the_encoders_when_they_take_most_of_it() -> None:
-    assert blamed(Latency(time_to_first_token=1.5, encoder_queue=0.6, encode=0.4, pd_queue=0.3, prefill=0.2)) == {
-        E: True
-    }
+    assert blamed(Latency(time_to_first_token=1.5, encode=1.0, pd_queue=0.3, prefill=0.2)) == {E: True}
 
 
 def test_a_slow_first_token_is_blamed_on_pd_otherwise() -> None:
@@ -55,14 +53,14 @@ def test_a_latency_within_the_level_blames_nobody_but_close_to_it_is_a_risk() ->
 
 
 def test_without_a_level_or_a_measurement_nothing_is_asked() -> None:
-    assert pressures(None, level=LEVEL, stages=(E, P)) == {}
-    assert pressures(Latency(time_to_first_token=9), level=None, stages=(E, P)) == {}
-    assert pressures(Latency(time_to_first_token=9), level=ServiceLevel(), stages=(E, P)) == {}
+    assert slo_risks(None, level=LEVEL, stages=(E, P)) == {}
+    assert slo_risks(Latency(time_to_first_token=9), level=None, stages=(E, P)) == {}
+    assert slo_risks(Latency(time_to_first_token=9), level=ServiceLevel(), stages=(E, P)) == {}
 
 
 def test_a_violated_level_raises_the_stage_to_blame_alone() -> None:
     observations = [even(10, 2, stage=E), even(20, 2, stage=P)]
-    latency = Latency(time_to_first_token=1.5, encoder_queue=1.0)
+    latency = Latency(time_to_first_token=1.5, encode=1.0)
     _, decisions = decide_all(
         {}, observations, {E: settings(), P: settings()}, Scaling(), latency=latency, service_level=LEVEL
     )
@@ -72,10 +70,10 @@ def test_a_violated_level_raises_the_stage_to_blame_alone() -> None:
 
 
 def test_a_violated_level_raises_by_one_in_each_window() -> None:
-    state, replicas, steps = StageMemory(), 2, []
+    state, replicas, steps = StageState(), 2, []
     for n in range(61):
         at = 15.0 * n
-        state, decision = decide(state, even(10 * replicas, replicas, at=at), settings(), SCALING, pressure=SLOW)
+        state, decision = decide(state, even(10 * replicas, replicas, at=at), settings(), SCALING, slo_risk=SLOW)
         if decision.desired > replicas:
             steps.append((at, decision.desired - replicas))
         replicas = decision.desired
@@ -83,34 +81,34 @@ def test_a_violated_level_raises_by_one_in_each_window() -> None:
 
 
 def test_a_violated_level_does_not_raise_while_a_pod_starts() -> None:
-    assert first(seen([10, 10], starting=1), settings(), pressure=SLOW).desired == 3
+    assert first(seen([10, 10], starting=1), settings(), slo_risk=SLOW).desired == 3
 
 
 def test_a_violated_level_does_not_raise_beyond_the_maximum() -> None:
-    decision = first(even(20, 2), settings(max_replicas=2), pressure=SLOW)
+    decision = first(even(20, 2), settings(max_replicas=2), slo_risk=SLOW)
     assert (decision.desired, decision.reason) == (2, ScalingReason.AT_MAXIMUM)
 
 
 def test_a_stage_close_to_the_level_does_not_shrink() -> None:
-    decision = first(even(5, 3), settings(behavior=AT_ONCE), pressure=CLOSE)
+    decision = first(even(5, 3), settings(behavior=AT_ONCE), slo_risk=CLOSE)
     assert (decision.desired, decision.reason) == (3, ScalingReason.SLO_AT_RISK)
     assert first(even(5, 3), settings(behavior=AT_ONCE)).desired == 1
 
 
 def test_a_stage_close_to_the_level_grows_with_its_load_as_ever() -> None:
-    assert first(even(50, 3), pressure=CLOSE).desired == 5
+    assert first(even(50, 3), slo_risk=CLOSE).desired == 5
 
 
 def test_a_latency_does_not_scale_a_stage_whose_load_is_unknown() -> None:
-    assert first(seen([None, None]), pressure=SLOW).desired == 2
+    assert first(seen([None, None]), slo_risk=SLOW).desired == 2
 
 
 def test_a_number_that_violated_the_level_is_not_returned_to_for_six_windows() -> None:
-    state, replicas, seen_at = StageMemory(), 2, {}
+    state, replicas, seen_at = StageState(), 2, {}
     for n in range(140):
         at = 15.0 * n
-        pressure = SLOW if n == 0 else None
-        state, decision = decide(state, even(18, replicas, at=at), settings(), SCALING, pressure=pressure)
+        slo_risk = SLOW if n == 0 else None
+        state, decision = decide(state, even(18, replicas, at=at), settings(), SCALING, slo_risk=slo_risk)
         replicas = decision.desired
         seen_at[at] = replicas
     assert seen_at[0] == seen_at[6 * 300.0 - 15] == 3
@@ -118,7 +116,7 @@ def test_a_number_that_violated_the_level_is_not_returned_to_for_six_windows() -
 
 
 def test_a_violation_while_the_load_asks_for_more_teaches_nothing() -> None:
-    state, decision = decide(StageMemory(), even(50, 2), settings(), SCALING, pressure=SLOW)
+    state, decision = decide(StageState(), even(50, 2), settings(), SCALING, slo_risk=SLOW)
     assert (decision.desired, state.latency_floor) == (5, None)
-    state, decision = decide(StageMemory(), seen([10, 10], starting=2), settings(), SCALING, pressure=SLOW)
+    state, decision = decide(StageState(), seen([10, 10], starting=2), settings(), SCALING, slo_risk=SLOW)
     assert (decision.desired, state.latency_floor) == (4, None)

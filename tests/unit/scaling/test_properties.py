@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, RatioBand, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
-from epd_operator.scaling.decision import decide, decide_all
-from epd_operator.scaling.latency import Pressure
+from epd_operator.scaling.decision import decide_all
+from epd_operator.scaling.latency import SloRisk
 from epd_operator.scaling.model import PodLoad, StageObservation
-from epd_operator.scaling.state import StageMemory
+from epd_operator.scaling.state import StageState
+from unit.scaling.builders import decide
 
 E, P = StageKey(StageName.ENCODER), StageKey(StageName.PD)
 SCALING = Scaling()
@@ -80,7 +81,7 @@ def observations(draw: st.DrawFn, *, at: float = 0.0, stage: StageKey = P, shape
         pods=pods,
         unschedulable_seconds=draw(st.sampled_from([None, None, 20.0, 400.0])),
         rolling_out=draw(st.booleans()),
-        draining=draw(st.integers(0, 2)),
+        terminating=draw(st.integers(0, 2)),
         gpus_per_replica=draw(st.integers(0, 4)),
     )
 
@@ -95,17 +96,15 @@ def histories(draw: st.DrawFn) -> list[StageObservation]:
     return found
 
 
-pressing = st.none() | st.builds(Pressure, violated=st.booleans(), message=st.just("slow"))
+pressing = st.none() | st.builds(SloRisk, violated=st.booleans(), message=st.just("slow"))
 
 
 @quick
 @given(histories(), autoscalings(), pressing)
-def test_bounds_are_always_kept(
-    history: list[StageObservation], chosen: Autoscaling, pressure: Pressure | None
-) -> None:
-    state = StageMemory()
+def test_bounds_are_always_kept(history: list[StageObservation], chosen: Autoscaling, slo_risk: SloRisk | None) -> None:
+    state = StageState()
     for observation in history:
-        state, decision = decide(state, observation, chosen, SCALING, pressure=pressure)
+        state, decision = decide(state, observation, chosen, SCALING, slo_risk=slo_risk)
         assert chosen.min_replicas <= decision.desired <= chosen.max_replicas
         assert decision.message
 
@@ -115,7 +114,7 @@ def test_bounds_are_always_kept(
 def test_more_load_never_means_fewer_replicas(
     history: list[StageObservation], chosen: Autoscaling, which: int, requests: float, cache: float
 ) -> None:
-    state = StageMemory()
+    state = StageState()
     for observation in history[:-1]:
         state, _ = decide(state, observation, chosen, SCALING)
     last = history[-1]
@@ -142,7 +141,7 @@ def test_without_data_the_stage_is_held_within_its_bounds(
         pods=tuple(replace(pod, measured_at=measured) for pod in observation.pods),
         unschedulable_seconds=None,
     )
-    _, decision = decide(StageMemory(), blind, chosen, SCALING)
+    _, decision = decide(StageState(), blind, chosen, SCALING)
     assert decision.desired == min(max(observation.replicas, chosen.min_replicas), chosen.max_replicas)
 
 
@@ -150,7 +149,7 @@ def test_without_data_the_stage_is_held_within_its_bounds(
 @given(histories(), autoscalings())
 def test_the_same_history_gives_the_same_decisions(history: list[StageObservation], chosen: Autoscaling) -> None:
     def replay() -> list[Any]:
-        state, found = StageMemory(), []
+        state, found = StageState(), []
         for observation in history:
             state, decision = decide(state, observation, chosen, SCALING)
             found.append((state, decision))
@@ -183,7 +182,7 @@ def test_under_constant_load_a_stage_never_turns_round(
             },
         }
     )
-    state, born = StageMemory(), [-1000] * replicas
+    state, born = StageState(), [-1000] * replicas
     signs = set()
     for tick in range(80):
         ready = [b + start_ticks <= tick for b in born]
@@ -211,7 +210,7 @@ def test_the_band_is_kept_whenever_raising_the_lagging_stage_can_keep_it(
 ) -> None:
     encoders, workers = (replace(o, unschedulable_seconds=None) for o in (encoders, workers))
     chosen = {E: of_encoder, P: of_pd}
-    alone = [decide(StageMemory(), o, chosen[o.stage], SCALING)[1].desired for o in (encoders, workers)]
+    alone = [decide(StageState(), o, chosen[o.stage], SCALING)[1].desired for o in (encoders, workers)]
     _, decisions = decide_all({}, [encoders, workers], chosen, Scaling(encoders_per_pd=band))
     together = [decision.desired for decision in decisions]
     assert together[0] >= alone[0]

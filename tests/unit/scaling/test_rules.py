@@ -19,17 +19,17 @@ from epd_operator.api.v1alpha1.autoscaling import (
 )
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
-from epd_operator.scaling.decision import decide, decide_all
+from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.model import Decision, PodLoad, ScalingReason, StageObservation
-from epd_operator.scaling.state import RESTART_LIMIT_SECONDS, STARTING_LIMIT_SECONDS, StageMemory
-from unit.scaling.builders import AT_ONCE, SCALING, even, first, pods, seen, settings
+from epd_operator.scaling.state import RESTART_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, StageState
+from unit.scaling.builders import AT_ONCE, SCALING, decide, even, first, pods, seen, settings
 
 
 def play(
     observations: list[StageObservation], chosen: Autoscaling | None = None, scaling: Scaling = SCALING
 ) -> list[Decision]:
     """Decisions one after the other; the observations say what became of them."""
-    state, found = StageMemory(), []
+    state, found = StageState(), []
     for observation in observations:
         state, decision = decide(state, observation, chosen or settings(), scaling)
         found.append(decision)
@@ -156,7 +156,7 @@ def test_a_stage_does_not_grow_every_cycle_while_its_pods_start() -> None:
 
 
 def test_starting_pods_give_nothing_to_spare_when_shrinking() -> None:
-    state, _ = decide(StageMemory(), seen([1, 1], starting=2, at=0), settings(), SCALING)
+    state, _ = decide(StageState(), seen([1, 1], starting=2, at=0), settings(), SCALING)
     assert state.recommendations[-1].replicas == 3
 
 
@@ -241,7 +241,7 @@ def test_after_a_panic_nothing_shrinks_until_its_window_has_passed() -> None:
     ("changes", "reason"),
     [
         ({"rolling_out": True}, ScalingReason.ROLLING_OUT),
-        ({"draining": 1}, ScalingReason.DRAINING),
+        ({"terminating": 1}, ScalingReason.DRAINING),
         ({"starting": 1}, ScalingReason.PODS_PENDING),
     ],
 )
@@ -254,7 +254,7 @@ def test_nothing_shrinks_during_a_rollout_a_drain_or_while_pods_are_pending(
 
 
 def test_a_rollout_does_not_keep_a_stage_from_growing() -> None:
-    assert first(even(80, 5, rolling_out=True, draining=1)).desired == 8
+    assert first(even(80, 5, rolling_out=True, terminating=1)).desired == 8
 
 
 def test_a_stage_without_any_ready_pod_is_held() -> None:
@@ -266,7 +266,7 @@ def test_a_dead_pod_blocks_shrinking_only_for_a_while() -> None:
     dead = PodLoad(name="p3", ready=False, requests=900, measured_at=0)
     later = [
         seen([1, 1, 1], at=at, replicas=4, pods=(*pods([1, 1, 1], at=at), dead))
-        for at in (15.0, RESTART_LIMIT_SECONDS, 15 + RESTART_LIMIT_SECONDS)
+        for at in (15.0, RESTART_TIMEOUT_SECONDS, 15 + RESTART_TIMEOUT_SECONDS)
     ]
     decisions = play([even(40, 4, at=0), *later], settings(behavior=AT_ONCE))
     assert [d.desired for d in decisions] == [4, 4, 4, 1]
@@ -274,7 +274,7 @@ def test_a_dead_pod_blocks_shrinking_only_for_a_while() -> None:
 
 
 def test_a_pod_that_never_becomes_ready_is_given_up_and_replaced_under_load() -> None:
-    history = [seen([12, 12], starting=1, at=at) for at in (0.0, STARTING_LIMIT_SECONDS - 1, STARTING_LIMIT_SECONDS)]
+    history = [seen([12, 12], starting=1, at=at) for at in (0.0, START_TIMEOUT_SECONDS - 1, START_TIMEOUT_SECONDS)]
     assert [d.desired for d in play(history)] == [3, 3, 4]
 
 
@@ -291,11 +291,11 @@ def test_a_stage_whose_pods_find_no_node_falls_back_to_what_fits_and_says_so() -
     assert first(unplaced(0, placed=2, without_node=4, waiting=299)).desired == 6
     decision = first(unplaced(0, placed=2, without_node=4, waiting=300))
     assert (decision.desired, decision.reason) == (2, ScalingReason.UNSCHEDULABLE)
-    assert "room for 2" in decision.message
+    assert "limited to 2 by the capacity of the pool" in decision.message
 
 
 def test_growing_beyond_what_fits_is_tried_again_ever_more_rarely_and_without_flapping() -> None:
-    state, replicas, since = StageMemory(), 2, None
+    state, replicas, since = StageState(), 2, None
     tries = []
     for tick in range(800):
         at = 15.0 * tick
@@ -315,12 +315,12 @@ def test_growing_beyond_what_fits_is_tried_again_ever_more_rarely_and_without_fl
 
 
 def test_when_there_is_room_again_the_stage_grows_to_its_need() -> None:
-    state, capped = decide(StageMemory(), unplaced(0, placed=2, without_node=4, waiting=300), settings(), SCALING)
+    state, capped = decide(StageState(), unplaced(0, placed=2, without_node=4, waiting=300), settings(), SCALING)
     state, held = decide(state, even(60, 2, at=315), settings(), SCALING)
     state, again = decide(state, even(60, 2, at=900), settings(), SCALING)
     state, grown = decide(state, even(60, 6, at=1000), settings(), SCALING)
     assert [d.desired for d in (capped, held, again, grown)] == [2, 2, 6, 6]
-    assert state.cap is None
+    assert state.capacity_limit is None
 
 
 # Bounds
@@ -339,7 +339,7 @@ def test_even_an_idle_stage_keeps_one_replica() -> None:
 def test_a_stage_is_never_scaled_beyond_its_maximum_and_says_so() -> None:
     decision = first(even(500, 18))
     assert (decision.desired, decision.reason) == (20, ScalingReason.AT_MAXIMUM)
-    assert "asks for 50" in decision.message
+    assert "replicas needed: 50; limited to 20 by maxReplicas" in decision.message
 
 
 def test_new_bounds_hold_at_once_even_without_metrics() -> None:
@@ -365,12 +365,12 @@ def test_stages_in_mode_external_or_without_autoscaling_are_not_touched() -> Non
 
 def test_every_decision_explains_itself_with_numbers() -> None:
     decision = first(even(60, 4))
-    assert decision.message == "requests 15.0 per ready replica, target 10 (4 of 4 ready): asks for 6"
+    assert decision.message == "requests per ready replica: 15.0, target 10 (4 of 4 ready); replicas needed: 6"
     assert dataclasses.astuple(decision)[1:4] == (4, 6, ScalingReason.LOAD_ABOVE_TARGET)
 
 
 def test_the_memory_of_a_stage_stays_small() -> None:
-    state = StageMemory()
+    state = StageState()
     for n in range(1000):
         state, _ = decide(state, even(40 if n % 2 else 20, 3, at=15.0 * n), settings(), SCALING)
     assert len(state.recommendations) <= 300 / 15 + 1

@@ -1,1 +1,1 @@
-"""The autoscaling loop: reads the loads of pods, decides replicas by the rules in scaling/, wakes the reconciler."""
+"""The autoscaling loop: reads the loads of pods, and decides replicas by the rules in scaling/."""

@@ -1,7 +1,7 @@
-"""Decides the replicas of scaled stages, again and again, and wakes the reconciler when a decision changes.
+"""Decides the replicas of scaled stages periodically, and adds the key to the queue when a decision has changed.
 
-The reconciler hands over what it saw of an object (``watch``) and takes the decisions back (``decisions``). Between
-two passes nothing is read from the API server: pods that come, go or become ready cause a pass of their own.
+The reconciler passes on its observation of an object (``update``), and reads the decisions (``decisions``). The loop
+reads nothing from the API server: pods that are created, deleted or become ready cause a reconcile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from epd_operator.plan.replicas import is_internal, settings_of
 from epd_operator.scaling.decision import decide_all
 from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad
-from epd_operator.scaling.state import StageMemory
+from epd_operator.scaling.state import StageState
 from epd_operator.telemetry.logs import log_context
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
 
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
 CONCURRENT_ROUNDS = 16
 
-Announce = Callable[[Identity, Decision], None]
-"""Tells users of a changed number of replicas; must not raise."""
+RecordEvent = Callable[[Identity, Decision], None]
+"""Records the Event of a changed number of replicas. It must not raise."""
 
 
 def latency_of(measured: MeanLatency | None, times: StageTimes) -> Latency | None:
-    """Latencies as decisions take them, in seconds; None where nothing was measured."""
+    """The measured latencies as the input of decisions, in seconds; None if nothing was measured."""
     if measured is None:
         return None
     return Latency(
@@ -56,151 +56,165 @@ def _seconds(mean: Mean | None) -> float | None:
 
 
 @dataclass(kw_only=True)
-class _Subject:
-    """A deployment with scaled stages: what was last seen of it, and what was decided."""
+class _ScaledDeployment:
+    """A deployment with scaled stages.
+
+    Attributes:
+        spec: its spec, from the last reconcile.
+        observation: its observed state, from the last reconcile.
+        due: time of the next decision.
+        states: states of its stages, for the next decision.
+        decisions: the decisions that the reconciler uses.
+    """
 
     spec: EPDDeploymentSpec
     observation: Observation
     due: float
-    states: Mapping[StageKey, StageMemory] = field(default_factory=dict)
-    published: dict[StageKey, Decision] = field(default_factory=dict)
+    states: Mapping[StageKey, StageState] = field(default_factory=dict)
+    decisions: dict[StageKey, Decision] = field(default_factory=dict)
 
 
 class Autoscaler:
-    """Keeps decisions in memory only: a new instance holds what stages have until it has measured."""
+    """Keeps decisions in memory only: with a new instance, stages keep their replicas until the first decision."""
 
     def __init__(
         self,
         *,
         sources: Sources,
-        wake: Callable[[Key], None],
-        announce: Announce,
+        enqueue: Callable[[Key], None],
+        record_event: RecordEvent,
         metrics: ScalingMetrics,
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
         self._sources = sources
-        self._wake = wake
-        self._announce = announce
+        self._enqueue = enqueue
+        self._record_event = record_event
         self._metrics = metrics
         self._clock = clock
         self._now = now
-        self._signals: LatestMeasurements[Key] = LatestMeasurements()
-        self._subjects: dict[Key, _Subject] = {}
+        self._measurements: LatestMeasurements[Key] = LatestMeasurements()
+        self._deployments: dict[Key, _ScaledDeployment] = {}
         self._running: set[Key] = set()
 
     def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageKey, Decision]:
-        """The last decisions for this incarnation of an object."""
-        subject = self._subjects.get(key)
-        if subject is None or subject.observation.identity != identity:
+        """The last decisions for the object with this identity."""
+        deployment = self._deployments.get(key)
+        if deployment is None or deployment.observation.identity != identity:
             return {}
-        return dict(subject.published)
+        return dict(deployment.decisions)
 
     def loads(self, key: Key) -> Mapping[str, float]:
-        """Requests of each pod, as last measured; pods that could not be read are left out."""
-        subject = self._subjects.get(key)
-        if subject is None:
+        """Requests of each pod, as last measured; without pods whose metrics could not be read."""
+        deployment = self._deployments.get(key)
+        if deployment is None:
             return {}
-        known = self._signals.loads(key, pods=readiness_of(subject.observation.pods))
+        known = self._measurements.loads(key, pods=readiness_of(deployment.observation.pods))
         return {load.name: load.requests for load in known if load.requests is not None}
 
-    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
-        """Take over what a pass saw; objects without a stage to scale are forgotten."""
+    def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
+        """Use the spec and the observation of a reconcile from now on. An object without a scaled stage is dropped."""
         if not any(is_internal(spec, stage) for stage in StageName):
             self.forget(key)
             return
-        subject = self._subjects.get(key)
-        if subject is None or subject.observation.identity != observation.identity:
+        deployment = self._deployments.get(key)
+        if deployment is None or deployment.observation.identity != observation.identity:
             self.forget(key)
-            self._subjects[key] = _Subject(spec=spec, observation=observation, due=self._clock())
+            self._deployments[key] = _ScaledDeployment(spec=spec, observation=observation, due=self._clock())
             return
-        subject.spec, subject.observation = spec, observation
-        kept = {s: d for s, d in subject.published.items() if is_internal(spec, s.name)}
-        if len(kept) < len(subject.published):
+        deployment.spec, deployment.observation = spec, observation
+        kept = {s: d for s, d in deployment.decisions.items() if is_internal(spec, s.name)}
+        if len(kept) < len(deployment.decisions):
             self._metrics.forget(key, but=kept)
-        subject.published = kept
+        deployment.decisions = kept
 
     def forget(self, key: Key) -> None:
-        """Drop everything about an object."""
-        if self._subjects.pop(key, None) is not None:
-            self._signals.forget(key)
+        """Drop the state and the metrics of an object."""
+        if self._deployments.pop(key, None) is not None:
+            self._measurements.forget(key)
             self._metrics.forget(key)
 
     async def run(self) -> None:
-        """Make rounds until cancelled; then forget everything, because somebody else goes on."""
+        """Decide until cancelled; then drop all objects, because another instance continues."""
         slots = asyncio.Semaphore(CONCURRENT_ROUNDS)
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    for key in self._take_due():
-                        group.create_task(self._round_safely(key, slots=slots))
+                    for key in self._claim_due():
+                        group.create_task(self._run_round(key, slots=slots))
                     await asyncio.sleep(TICK_SECONDS)
         finally:
-            for key in tuple(self._subjects):
+            for key in tuple(self._deployments):
                 self.forget(key)
 
-    def _take_due(self) -> list[Key]:
+    def _claim_due(self) -> list[Key]:
         now = self._clock()
-        due = [key for key, subject in self._subjects.items() if subject.due <= now and key not in self._running]
+        due = [
+            key for key, deployment in self._deployments.items() if deployment.due <= now and key not in self._running
+        ]
         self._running.update(due)
         return due
 
-    async def _round_safely(self, key: Key, *, slots: asyncio.Semaphore) -> None:
+    async def _run_round(self, key: Key, *, slots: asyncio.Semaphore) -> None:
         with log_context(key):
             try:
                 async with slots:
                     await self.round(key)
             except Exception:
-                # A fault of ours at one object must not stop the scaling of the others.
-                logger.exception("scaling failed")
+                # A bug that one object triggers must not stop the scaling of the others.
+                logger.exception("unexpected error in scaling; retrying at the next decision")
             finally:
                 self._running.discard(key)
 
     async def round(self, key: Key) -> None:
         """Measure the pods of one object and decide."""
-        subject = self._subjects.get(key)
-        if subject is None:
+        deployment = self._deployments.get(key)
+        if deployment is None:
             return
-        subject.due = self._clock() + subject.spec.scaling.interval_seconds
-        source, targets = subject.spec.scaling.metrics_source, targets_of(subject.observation.pods)
+        deployment.due = self._clock() + deployment.spec.scaling.interval_seconds
+        source, targets = deployment.spec.scaling.metrics_source, targets_of(deployment.observation.pods)
         readings = await self._sources.read(source, targets, namespace=key.namespace)
-        if self._subjects.get(key) is not subject:
+        if self._deployments.get(key) is not deployment:
             return
-        self._signals.record(key, readings)
-        loads = self._signals.loads(key, pods=readiness_of(subject.observation.pods))
-        self._decide(key, subject, loads={load.name: load for load in loads})
+        self._measurements.record(key, readings)
+        loads = self._measurements.loads(key, pods=readiness_of(deployment.observation.pods))
+        self._decide(key, deployment, loads={load.name: load for load in loads})
 
-    def _decide(self, key: Key, subject: _Subject, *, loads: Mapping[str, PodLoad]) -> None:
-        spec = subject.spec
+    def _decide(self, key: Key, deployment: _ScaledDeployment, *, loads: Mapping[str, PodLoad]) -> None:
+        spec = deployment.spec
         observations = stage_observations(
             spec,
-            observation=subject.observation,
+            observation=deployment.observation,
             loads=loads,
             at=self._clock(),
             now=self._now(),
-            obstacle=self._sources.obstacle(spec.scaling.metrics_source),
+            metrics_error=self._sources.obstacle(spec.scaling.metrics_source),
         )
         settings = {o.stage: found.autoscaling for o in observations if (found := settings_of(spec, o.stage.name))}
-        subject.states, decisions = decide_all(
-            subject.states,
+        deployment.states, decisions = decide_all(
+            deployment.states,
             observations,
             settings,
             spec.scaling,
-            latency=latency_of(self._signals.latency(key), self._signals.stage_times(key)),
+            latency=latency_of(self._measurements.latency(key), self._measurements.stage_times(key)),
             service_level=spec.slo,
         )
         changed = []
         for decision in decisions:
             self._metrics.show(key, decision)
-            before = subject.published.get(decision.stage)
+            before = deployment.decisions.get(decision.stage)
             if before is None or (before.desired, before.reason) != (decision.desired, decision.reason):
-                subject.published[decision.stage] = decision
+                deployment.decisions[decision.stage] = decision
                 changed.append(decision)
         if changed:
-            self._wake(key)
+            self._enqueue(key)
         for decision in changed:
             if decision.desired != decision.current:
                 logger.info(
-                    "%s from %d to %d: %s", decision.stage, decision.current, decision.desired, decision.message
+                    "scaling %s from %d to %d replicas: %s",
+                    decision.stage,
+                    decision.current,
+                    decision.desired,
+                    decision.message,
                 )
-                self._announce(subject.observation.identity, decision)
+                self._record_event(deployment.observation.identity, decision)

@@ -1,4 +1,4 @@
-"""A stage as a scaling decision needs it, from live objects and measured loads."""
+"""The observation of stages for scaling decisions, from live objects and measured loads."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def stage_observations(
     loads: Mapping[str, PodLoad],
     at: float,
     now: datetime,
-    obstacle: str | None = None,
+    metrics_error: str | None = None,
 ) -> list[StageObservation]:
-    """All stages that exist, at this moment.
+    """The observations of all stages that have a Deployment.
 
     Args:
         spec: the spec.
-        observation: live objects, of the last pass.
-        loads: measured loads by pod; a pod that is missing here has not been measured yet.
-        at: the moment, on the clock of the measurements.
-        now: the same moment as a date, to compare with the objects' times.
-        obstacle: why metrics cannot be read at all.
+        observation: live objects, from the last reconcile.
+        loads: measured loads by pod, without pods that have not been measured yet.
+        at: the current time, on the clock of the measurements.
+        now: the current time as a date, to compare with times in the objects.
+        metrics_error: why no metrics can be read; None if they can be read.
     """
     found = []
     for stage in all_stages():
@@ -40,7 +40,7 @@ def stage_observations(
         live = observation.deployment_of(stage)
         if settings is not None and live is not None:
             seen = _observe(stage, live=live, pods=observation.pods_of(stage), loads=loads, at=at, now=now)
-            found.append(replace(seen, gpus_per_replica=gpus_of(settings), obstacle=obstacle))
+            found.append(replace(seen, gpus_per_replica=gpus_of(settings), metrics_error=metrics_error))
     return found
 
 
@@ -53,29 +53,29 @@ def _observe(
     at: float,
     now: datetime,
 ) -> StageObservation:
-    staying = [pod for pod in pods if not is_terminating(pod)]
+    remaining = [pod for pod in pods if not is_terminating(pod)]
     progress = progress_of(live)
-    waits = [seconds for pod in staying if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
+    waits = [seconds for pod in remaining if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
     return StageObservation(
         stage=stage,
         at=at,
-        replicas=progress.asked,
-        pods=tuple(_with_readiness(pod, loads) for pod in staying),
+        replicas=progress.desired,
+        pods=tuple(_with_readiness(pod, loads) for pod in remaining),
         unschedulable_seconds=max(waits, default=None),
         rolling_out=progress.is_rolling_out,
-        draining=len(pods) - len(staying),
+        terminating=len(pods) - len(remaining),
     )
 
 
 def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodLoad:
-    """The load of a pod with its present state, which the measurement may have missed."""
+    """The load of a pod, with its readiness and node from the live object, which is newer than the measurement."""
     name = str(pod["metadata"]["name"])
     load = loads.get(name) or PodLoad(name=name, ready=False)
     return replace(load, ready=is_ready(pod), scheduled=bool((pod.get("spec") or {}).get("nodeName")))
 
 
 def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | None:
-    """How long the scheduler has found no node for the pod; None where it has one."""
+    """For how many seconds the scheduler has found no node for the pod; None if it has one."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             since = condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")

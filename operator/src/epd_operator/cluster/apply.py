@@ -41,13 +41,13 @@ class ApplyResult:
 
     Attributes:
         written: a description of each write, such as ``Deployment tiny-pd``.
-        taken: children whose name is used by an object of another owner.
+        foreign_owners: children whose name is used by an object of another owner.
         refused: children that the API server did not accept, with its message.
         fault: one of the errors among the refused children that may be temporary; None if there is none.
     """
 
     written: tuple[str, ...] = ()
-    taken: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
+    foreign_owners: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     fault: ClusterError | None = None
 
@@ -58,12 +58,12 @@ class _Progress:
 
     written: list[str]
     refused: dict[ChildKey, ClusterError]
-    taken: dict[ChildKey, ForeignOwner] = field(default_factory=dict)
+    foreign_owners: dict[ChildKey, ForeignOwner] = field(default_factory=dict)
 
     def result(self) -> ApplyResult:
         return ApplyResult(
             written=tuple(self.written),
-            taken=self.taken,
+            foreign_owners=self.foreign_owners,
             refused={key: error.message for key, error in self.refused.items()},
             fault=next((error for error in self.refused.values() if isinstance(error, FaultError)), None),
         )
@@ -95,9 +95,9 @@ async def _apply_children(cluster: Cluster, *, plan: Plan, observation: Observat
             continue
         owner = None if key in observation.children else await _foreign_owner(cluster, child=child)
         if owner is not None:
-            progress.taken[key] = owner
+            progress.foreign_owners[key] = owner
             continue
-        if _service_account_of(child) in progress.taken:
+        if _service_account_of(child) in progress.foreign_owners:
             # The pods would run with the rights of a ServiceAccount of another owner.
             continue
         try:
@@ -227,12 +227,12 @@ async def _foreign_owner(cluster: Cluster, *, child: dict[str, Any]) -> ForeignO
     expected = child["metadata"]["ownerReferences"][0]
     owner = controller_of(live)
     if owner is None:
-        return ForeignOwner(description="another owner (it has no controller reference)")
+        return ForeignOwner(description="none")
     if owner["uid"] == expected["uid"]:
         return None
     # An object of an earlier EPDDeployment with the same name: the garbage collector will remove it.
     is_predecessor = owner["kind"] == expected["kind"] and owner["name"] == expected["name"]
-    return ForeignOwner(description=f"{owner['kind']} {owner['name']}", leaving=is_predecessor)
+    return ForeignOwner(description=f"{owner['kind']} {owner['name']}", terminating=is_predecessor)
 
 
 async def _own_whole_spec(cluster: Cluster, kind: Kind, *, namespace: str, name: str) -> bool:

@@ -1,1 +1,1 @@
-"""Kubernetes objects without I/O: their kinds, names and labels, and careful reading of what others wrote into them."""
+"""Kubernetes objects without I/O: kinds, names and labels, and careful reading of fields that other clients wrote."""

@@ -53,7 +53,7 @@ class Identity:
     uid: str
 
     def dynamo_namespace(self, revision: str) -> str:
-        """Namespace inside Dynamo: processes of one revision of one deployment discover only each other."""
+        """Dynamo namespace: processes of one revision of one deployment discover only each other."""
         return "-".join(filter(None, (self.namespace, self.name, revision)))
 
     @property
@@ -72,7 +72,7 @@ class Identity:
         return f"{self.name}-pods"
 
     def child_name(self, stage: StageKey) -> str:
-        """Name of a stage's Deployment, and of other children of which a stage has one each."""
+        """Name of a stage's Deployment, and of its other children: a stage has at most one of each kind."""
         return f"{self.name}-{stage}"
 
     def selector(self, stage: StageKey) -> dict[str, str]:
@@ -92,7 +92,7 @@ class Identity:
 
     @property
     def owner_reference(self) -> dict[str, object]:
-        """Lets the garbage collector remove children with their owner, whether the operator runs or not."""
+        """The owner reference of children: the garbage collector removes them with their owner."""
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -113,7 +113,7 @@ class Identity:
 
 
 def stage_of(found: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Stage name and revision in the labels of a child or pod; the name is None where there is no such label."""
+    """Stage name and revision in the labels of a child or pod; the name is None if there is no such label."""
     labels = found["metadata"].get("labels") or {}
     return labels.get(COMPONENT_LABEL), labels.get(REVISION_LABEL, SOLE_REVISION)
 

@@ -1,4 +1,4 @@
-"""The kinds that the operator deals with, and where the API server keeps them."""
+"""The kinds that the operator uses, with their paths at the API server."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Kind:
         """URL path of the collection, of one object or of its subresource.
 
         Raises:
-            ValueError: the name is none that Kubernetes allows, and would lead to another place.
+            ValueError: the name is not valid in Kubernetes, and would change the path.
         """
         if name in (".", "..") or (name is not None and _SPECIAL.search(name)):
-            raise ValueError(f"no name of an object: {name!r}")
+            raise ValueError(f"not a valid name of an object: {name!r}")
         root = "/api" if "/" not in self.api_version else "/apis"
         parts = [root, self.api_version]
         if namespace is not None:

@@ -1,4 +1,4 @@
-"""What a pod object says. Every reader tolerates nonsense: a pod's status may be written by others."""
+"""Reads pod objects. Every function accepts invalid values, because other clients can write the status of a pod."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _ENDED_PHASES = ("Succeeded", "Failed")
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one."""
+    """The value if it is a mapping, otherwise an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
 def items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings of a list; empty where the value is not a list."""
+    """The mappings in a list; empty if the value is not a list."""
     sequence = isinstance(value, Sequence) and not isinstance(value, str)
     return [item for item in value if isinstance(item, Mapping)] if sequence else []
 
 
 def name_of(pod: Mapping[str, Any]) -> str:
-    """The pod's name; empty where it has no valid one."""
+    """The pod's name; empty if it is not valid."""
     name = mapping(pod.get("metadata")).get("name")
     return name if isinstance(name, str) and OBJECT_NAME.fullmatch(name) else ""
 
@@ -36,12 +36,12 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def is_terminating(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod has been deleted and is finishing its work."""
+    """Whether the pod has been deleted, and its containers are ending."""
     return bool(mapping(pod.get("metadata")).get("deletionTimestamp"))
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:
-    """Whether all containers have ended and will not be restarted. Its address may belong to another pod by now."""
+    """Whether all containers have ended permanently. Another pod may have the address of this pod by now."""
     return mapping(pod.get("status")).get("phase") in _ENDED_PHASES
 
 

@@ -18,7 +18,7 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|
 
 
 def parse(quantity: str) -> Decimal | None:
-    """The value in base units (bytes, cores), or None where the text is no plain quantity."""
+    """The value in base units (bytes, cores), or None if the text is not a plain decimal quantity."""
     match = _QUANTITY.fullmatch(quantity)
     return Decimal(match[1]) * _UNITS[match[2]] if match else None
 
@@ -27,18 +27,18 @@ def to_bytes(quantity: str) -> int:
     """Whole bytes of an amount of memory.
 
     Raises:
-        ValueError: the text is no quantity.
+        ValueError: the text is not a quantity.
     """
     value = parse(quantity)
     if value is None:
-        raise ValueError(f"{quantity!r} is not a quantity such as 4Gi")
+        raise ValueError(f"{quantity!r} is not a valid quantity: write it as in 4Gi")
     return int(value)
 
 
-def same(one: str, other: str) -> bool:
-    """Whether both texts are the same amount to the API server.
+def are_equal(one: str, other: str) -> bool:
+    """Whether two quantities are equal at the API server.
 
-    It rewrites amounts in canonical form (1024Mi becomes 1Gi) and rounds resources up to thousandths.
+    The API server writes quantities in canonical form (1024Mi becomes 1Gi) and rounds resources up to thousandths.
     """
     value, another = parse(one), parse(other)
     if value is None or another is None:

@@ -1,6 +1,6 @@
-"""Drift: whether a live child still matches the plan, and how foreign edits of its spec are undone.
+"""Drift: whether a live child still matches the plan, and how edits of its spec by other clients are undone.
 
-No drift means no write.
+A child without drift is not written.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from epd_operator.objects.quantities import same
+from epd_operator.objects.quantities import are_equal
 
 PLAN_HASH_ANNOTATION = "epd.dev/plan-hash"
-"""Hash of the child as planned: tells that a field was dropped from the plan, which the live object cannot show."""
+"""Hash of the planned child. It shows that a field was removed from the plan; the live object cannot show that."""
 
 _MERGE_KEYS = {
     "containers": "name",
@@ -25,10 +25,10 @@ _MERGE_KEYS = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-"""Lists that server-side apply merges item by item, with the field that tells items apart; others are ours whole."""
+"""Lists that server-side apply merges item by item, and the key of their items. It replaces other lists as a whole."""
 
-_UNSET_IS_ANOTHER_VALUE = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
-"""Fields that the API server stores though empty, and whose absence means something else."""
+_UNSET_DIFFERS_FROM_EMPTY = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
+"""Fields whose absence has another meaning than an empty value. The API server stores their empty values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,9 @@ class DriftRules:
     """How live children of one kind are compared with the plan.
 
     Attributes:
-        exact_fields: names of fields that must be equal: an addition by another client changes the meaning of what was
-            planned, and the API server adds nothing there itself.
-        immutable_field: a field that the API server never lets anybody change, and that the plan may change.
+        exact_fields: names of fields that must be equal: an addition by another client would change their meaning, and
+            the API server itself adds nothing there.
+        immutable_field: a field that the plan may change, but that is immutable at the API server.
     """
 
     exact_fields: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ NO_RULES = DriftRules()
 
 
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
-    """The child with the hash of its own plan among its annotations."""
+    """The planned child with its hash as an annotation."""
     text = json.dumps(child, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     metadata = child["metadata"]
@@ -58,26 +58,27 @@ def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
 
 
 def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str = "") -> bool:
-    """Whether the live object holds everything that was planned; what the API server added does not matter.
+    """Whether the live object has every planned value. Fields that the API server added do not count.
 
     Args:
-        planned: the value as planned.
-        live: the value as the API server has it, None where it has none.
+        planned: the planned value.
+        live: the value at the API server; None if it has none.
         rules: rules of the child's kind.
-        field: name of the field that holds the value.
+        field: name of the field that has the value.
     """
     exact = field in rules.exact_fields and planned is not None and live is not None
-    holds = _holds(planned, live, rules=rules, field=field)
-    return holds and (not exact or _holds(live, planned, rules=rules, field=field))
+    contained = _contains(live, planned, rules=rules, field=field)
+    return contained and (not exact or _contains(planned, live, rules=rules, field=field))
 
 
-def _holds(planned: Any, live: Any, *, rules: DriftRules, field: str) -> bool:
+def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str) -> bool:
+    """Whether one value has everything that the other has."""
     if planned is None:
-        # Null leaves the value to the API server.
+        # Null means that the API server sets the value.
         return True
     if live is None:
         # The API server does not store most empty values.
-        return _is_empty(planned) and field not in _UNSET_IS_ANOTHER_VALUE
+        return _is_empty(planned) and field not in _UNSET_DIFFERS_FROM_EMPTY
     if isinstance(planned, Mapping):
         return isinstance(live, Mapping) and all(
             matches(value, live.get(key), rules=rules, field=key) for key, value in planned.items()
@@ -86,17 +87,17 @@ def _holds(planned: Any, live: Any, *, rules: DriftRules, field: str) -> bool:
         return isinstance(live, list) and _lists_match(planned, live, rules=rules, key=_MERGE_KEYS.get(field))
     if planned == live:
         return True
-    return isinstance(planned, str | int) and isinstance(live, str | int) and same(str(planned), str(live))
+    return isinstance(planned, str | int) and isinstance(live, str | int) and are_equal(str(planned), str(live))
 
 
 def must_recreate(planned: Mapping[str, Any], live: Mapping[str, Any], *, rules: DriftRules) -> bool:
-    """Whether the live child can reach the planned state only by being deleted and created again."""
+    """Whether the live child must be recreated, because the planned change is in an immutable field."""
     field = rules.immutable_field
     return field is not None and not matches(planned[field], live.get(field), rules=rules, field=field)
 
 
 def _is_empty(planned: Any) -> bool:
-    """Whether the value is the empty one of its type, or holds only such."""
+    """Whether the value is empty, or has only empty values."""
     if isinstance(planned, Mapping):
         return all(_is_empty(value) for value in planned.values())
     return not planned
@@ -106,40 +107,42 @@ def _lists_match(planned: list[Any], live: list[Any], *, rules: DriftRules, key:
     if key is not None and all(isinstance(item, Mapping) and key in item for item in planned):
         found = {item.get(key): item for item in live if isinstance(item, Mapping)}
         return all(item[key] in found and matches(item, found[item[key]], rules=rules) for item in planned)
-    return len(planned) == len(live) and all(matches(p, v, rules=rules) for p, v in zip(planned, live, strict=True))
+    return len(planned) == len(live) and all(
+        matches(item, other, rules=rules) for item, other in zip(planned, live, strict=True)
+    )
 
 
 _SPEC = "f:spec"
 
 
 def with_whole_spec(entries: Iterable[Mapping[str, Any]], *, manager: str) -> list[dict[str, Any]] | None:
-    """Managed fields in which the manager owns all of the spec that anybody owns; None if it does already.
+    """Managed fields in which the manager owns every field of the spec that has an owner; None if it does already.
 
     Args:
         entries: ``metadata.managedFields`` of an object that the manager has applied.
         manager: name of the field manager.
     """
-    ours: dict[str, Any] | None = None
+    own: dict[str, Any] | None = None
     others: list[dict[str, Any]] = []
     foreign: list[Mapping[str, Any]] = []
     for entry in entries:
         fields = entry.get("fieldsV1", {})
         if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (manager, "Apply", ""):
-            ours = dict(entry)
+            own = dict(entry)
         elif _SPEC in fields and not entry.get("subresource"):
             foreign.append(fields[_SPEC])
-            left = {key: value for key, value in fields.items() if key != _SPEC}
-            others += [{**entry, "fieldsV1": left}] if left else []
+            rest = {key: value for key, value in fields.items() if key != _SPEC}
+            others += [{**entry, "fieldsV1": rest}] if rest else []
         else:
             others.append(dict(entry))
-    if ours is None or not foreign:
+    if own is None or not foreign:
         return None
-    spec = ours.get("fieldsV1", {}).get(_SPEC, {})
+    spec = own.get("fieldsV1", {}).get(_SPEC, {})
     for fields in foreign:
         spec = _union(spec, fields)
-    return [{**ours, "fieldsV1": {**ours["fieldsV1"], _SPEC: spec}}, *others]
+    return [{**own, "fieldsV1": {**own["fieldsV1"], _SPEC: spec}}, *others]
 
 
 def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Both sets of fields: nested maps whose keys are the fields."""
+    """The union of two sets of fields: nested maps whose keys are the fields."""
     return {key: _union(one.get(key, {}), other.get(key, {})) for key in [*one, *(k for k in other if k not in one)]}

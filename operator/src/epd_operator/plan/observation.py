@@ -1,4 +1,4 @@
-"""What the cluster layer saw, in the form in which the planner reads it."""
+"""The observed state of one EPDDeployment, as the planner reads it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ class ChildKey:
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignOwner:
-    """Who has the name that a child should get.
+    """The controller of an object that has the name of a planned child, but belongs to another owner.
 
     Attributes:
-        description: the owner, in words.
-        leaving: it is a child of an earlier object of the same name and will be removed by itself.
+        description: kind and name of the controller, or "none".
+        terminating: the object is a child of an earlier EPDDeployment of the same name. The garbage collector removes
+            it.
     """
 
     description: str
-    leaving: bool = False
+    terminating: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +44,16 @@ class Observation:
     """One EPDDeployment with everything that belongs to it, at one moment.
 
     Attributes:
-        identity: name, namespace and incarnation.
+        identity: name, namespace and uid.
         generation: generation of the spec.
-        status: the status that the object carries now.
-        children: objects controlled by this incarnation, by key.
-        pods: pods with the deployment's label.
-        taken: children that cannot be applied since an object of that name belongs to somebody else.
-        refused: children that the API server refused, with its words.
-        unreadable: kinds of which nobody knows what there is, with the words of the API server.
+        status: the status as the API server has it.
+        children: objects whose controller is this EPDDeployment, by key.
+        pods: pods of the EPDDeployment.
+        foreign_owners: children that cannot be applied, because an object of that name has another owner.
+        refused: children that the API server refused, with its message.
+        unreadable: kinds that cannot be listed, with the message of the API server.
         decisions: the last scaling decisions of stages that the operator scales.
-        loads: requests of each of their pods, as last measured.
+        loads: requests of each pod of these stages, as last measured.
     """
 
     identity: Identity
@@ -60,17 +61,17 @@ class Observation:
     status: KubernetesObject = field(default_factory=dict)
     children: Mapping[ChildKey, KubernetesObject] = field(default_factory=dict)
     pods: tuple[KubernetesObject, ...] = ()
-    taken: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
+    foreign_owners: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     decisions: Mapping[StageKey, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
 
     def deployment_of(self, stage: StageKey) -> KubernetesObject | None:
-        """A stage's Deployment as it is; None where it does not exist yet."""
+        """The live Deployment of a stage; None if it does not exist."""
         return self.children.get(ChildKey("Deployment", self.identity.child_name(stage)))
 
     def pods_of(self, stage: StageKey) -> list[KubernetesObject]:
-        """Pods of one stage, by name."""
-        mine = [pod for pod in self.pods if stage_of(pod) == (stage.name, stage.revision)]
-        return sorted(mine, key=lambda pod: str(pod["metadata"]["name"]))
+        """The pods of one stage, ordered by name."""
+        pods = (pod for pod in self.pods if stage_of(pod) == (stage.name, stage.revision))
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))

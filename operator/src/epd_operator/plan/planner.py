@@ -23,16 +23,16 @@ DEFAULTS = Settings()
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What must be written so that the cluster matches the spec.
+    """What must be written to make the cluster match the spec.
 
     Attributes:
-        stages: all stages of the topology, including those that may not start yet.
+        stages: all stages of the topology, including those that must not start yet.
         children: every child that should exist now.
-        apply: children that are missing or have drifted, in order.
-        replace: those of them that cannot be changed: they are recreated.
+        apply: children that are missing or have drifted, in the order in which they are applied.
+        replace: those of them that have drifted in an immutable field: they are recreated.
         delete: children that should not exist.
-        seeds: first contents of scale objects that do not exist yet, to be applied before them.
-        deletion_costs: pods of stages that are scaled down, with their deletion cost, to be applied first.
+        seeds: first contents of scale objects that do not exist yet; applied before the scale objects.
+        deletion_costs: pods of stages that are scaled down, with their deletion costs; applied before the children.
         scale_statuses: statuses of scale objects that differ from the observed ones.
     """
 
@@ -55,7 +55,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
         settings: settings of the installation.
 
     Raises:
-        ValueError: the spec cannot be planned; the message names the field.
+        ValueError: the spec is not valid; the message names the field.
     """
     planned = plan_stages(spec, identity=observation.identity)
     stages = tuple(_with_replicas(stage, spec=spec, observation=observation) for stage in planned)
@@ -84,12 +84,13 @@ def _with_replicas(stage: StagePlan, *, spec: EPDDeploymentSpec, observation: Ob
 
 
 def _is_current(child: dict[str, Any], live: Mapping[ChildKey, KubernetesObject]) -> bool:
+    """Whether the live child exists and has not drifted."""
     found = live.get(ChildKey.of(child))
     return found is not None and matches(child, found, rules=child_kind(child["kind"]).drift)
 
 
 def _must_be_recreated(child: dict[str, Any], live: Mapping[ChildKey, KubernetesObject]) -> bool:
-    """Whether the live child has drifted in a field that cannot be changed, and is not terminating yet."""
+    """Whether the live child has drifted in an immutable field, and is not terminating yet."""
     found = live.get(ChildKey.of(child))
     if found is None or is_terminating(found):
         return False

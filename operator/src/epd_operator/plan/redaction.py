@@ -1,8 +1,8 @@
-"""Keeps literal values of a spec that may be secret out of status, Events and logs.
+"""Redacts literal values of a spec that may be secret in status, Events and logs.
 
-Credentials belong into Secrets, which the operator never reads. But the API takes literal values too, and others repeat
-them: processes in their last words, API server and webhooks in refusals. Who reads Events, logs or status need not be
-among those who may read the spec.
+Credentials belong into Secrets, which the operator never reads. But the API accepts literal values too, and other
+programs quote them: processes in their termination messages, the API server and webhooks in refusals. A user who can
+read Events, logs or the status may have no right to read the spec.
 """
 
 from __future__ import annotations
@@ -15,63 +15,69 @@ from typing import Any
 
 from epd_operator.plan.observation import Observation
 
-TELLING = re.compile(r"(?i)token|key|secret|passw|credential|auth")
-"""Names of variables and arguments whose values are hidden however short they are."""
+SECRET_NAME = re.compile(r"(?i)token|key|secret|passw|credential|auth")
+"""Names of variables and arguments whose values are probably secret."""
+MIN_SECRET_LENGTH = 4
+"""Shorter values are not redacted, even if the name matches."""
 MIN_LENGTH = 12
-"""Shorter values of other variables stay: hiding every ``1`` and ``debug`` would make messages unreadable."""
-MIN_TELLING_LENGTH = 4
+"""Shorter values of other names are not redacted: without every ``1`` and ``debug``, messages would be unreadable."""
 
 
 @dataclass(frozen=True)
 class Redactor:
-    """What must not be repeated: pairs of text and name, longest text first."""
+    """Replaces values by their names.
+
+    Attributes:
+        values: pairs of value and name, longest value first.
+    """
 
     values: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, spec: Any) -> Redactor:
-        """Literal values of variables, and arguments whose name tells of a secret, anywhere in a raw spec."""
+        """The redactor for a raw spec: all literal values of variables, and arguments with the name of a secret."""
         found = {form: name for name, value in _literals(spec) for form in _forms(name, value)}
         return cls(tuple(sorted(found.items(), key=lambda item: (-len(item[0]), item))))
 
-    def hide(self, text: str) -> str:
-        """The text with a name in the place of each value."""
+    def redact(self, text: str) -> str:
+        """The text with each value replaced by its name."""
         for value, name in self.values:
             if value in text:
                 text = text.replace(value, f"[value of {name}]")
         return text
 
-    def hide_in(self, observation: Observation) -> Observation:
-        """The observation with values hidden in what pods and children report."""
+    def redact_observation(self, observation: Observation) -> Observation:
+        """The observation with redacted messages in the statuses of pods and children."""
         if not self.values:
             return observation
         return replace(
             observation,
-            pods=tuple({**pod, "status": self._hide_messages(pod.get("status", {}))} for pod in observation.pods),
+            pods=tuple({**pod, "status": self._redact_messages(pod.get("status", {}))} for pod in observation.pods),
             children={
-                key: {**child, "status": self._hide_messages(child["status"])} if "status" in child else child
+                key: {**child, "status": self._redact_messages(child["status"])} if "status" in child else child
                 for key, child in observation.children.items()
             },
         )
 
-    def _hide_messages(self, status: Any) -> Any:
+    def _redact_messages(self, status: Any) -> Any:
         if isinstance(status, Mapping):
             return {
-                key: self.hide(value) if isinstance(value, str) and key in ("message", "reason") else
-                self._hide_messages(value)
+                key: self.redact(value)
+                if key in ("message", "reason") and isinstance(value, str)
+                else self._redact_messages(value)
                 for key, value in status.items()
-            }  # fmt: skip
-        return [self._hide_messages(item) for item in status] if isinstance(status, list) else status
+            }
+        return [self._redact_messages(item) for item in status] if isinstance(status, list) else status
 
 
 def _literals(node: Any) -> Iterator[tuple[str, str]]:
-    """Name and value of variables and telling arguments, however the spec is made."""
+    """Names and values of variables and of arguments, at any place in the spec, whether it is valid or not."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             if key == "env" and isinstance(value, list):
-                yield from _of_variables(value)
+                yield from _variables(value)
             elif key == "args" and isinstance(value, list):
-                yield from _of_arguments(value)
+                yield from _secret_arguments(value)
             else:
                 yield from _literals(value)
     elif isinstance(node, list):
@@ -79,22 +85,22 @@ def _literals(node: Any) -> Iterator[tuple[str, str]]:
             yield from _literals(item)
 
 
-def _of_variables(variables: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def _variables(variables: Sequence[Any]) -> Iterator[tuple[str, str]]:
     for variable in variables:
         if isinstance(variable, Mapping) and isinstance(variable.get("value"), str):
             yield str(variable.get("name")), variable["value"]
 
 
-def _of_arguments(arguments: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def _secret_arguments(arguments: Sequence[Any]) -> Iterator[tuple[str, str]]:
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, separator, value = str(argument).partition("=")
-        if name.startswith("-") and TELLING.search(name):
+        if name.startswith("-") and SECRET_NAME.search(name):
             yield name, value if separator else str(following)
 
 
 def _forms(name: str, value: str) -> Iterator[str]:
-    """The value as others may repeat it: whole, quoted, or one line of it."""
-    shortest = MIN_TELLING_LENGTH if TELLING.search(name) else MIN_LENGTH
+    """The forms in which a program may quote the value: whole, escaped, or one line of it."""
+    shortest = MIN_SECRET_LENGTH if SECRET_NAME.search(name) else MIN_LENGTH
     for text in (value, *value.splitlines()):
         for form in (text, text.strip(), json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
             if len(form) >= shortest:

@@ -12,7 +12,7 @@ from epd_operator.plan.observation import ChildKey, Observation
 
 
 def settings_of(spec: EPDDeploymentSpec, stage: StageName) -> Stage | None:
-    """The settings of a stage, or None where the spec lacks it."""
+    """The settings of a stage; None if the spec does not have the stage."""
     settings: Stage | None = getattr(spec, stage.value)
     return settings
 
@@ -25,21 +25,21 @@ def gpus_of(settings: Stage) -> int:
 
 
 def mode_of(spec: EPDDeploymentSpec, stage: StageName) -> AutoscalingMode | None:
-    """Who decides over a stage's replicas; None where they are fixed or the spec lacks the stage."""
+    """The mode of a stage's autoscaling; None if its replicas are fixed or the spec does not have the stage."""
     settings = settings_of(spec, stage)
     return settings.autoscaling.mode if settings is not None and settings.autoscaling is not None else None
 
 
 def is_internal(spec: EPDDeploymentSpec, stage: StageName) -> bool:
-    """Whether the operator decides."""
+    """Whether the operator decides the replicas of a stage."""
     return mode_of(spec, stage) is AutoscalingMode.INTERNAL
 
 
 def replicas_of(settings: Stage, *, stage: StageKey, observation: Observation) -> int:
     """Replicas that the stage's Deployment should have.
 
-    Without a decision or a scale object a stage keeps what it has: neither a restart of the operator nor a change of
-    the mode may scale.
+    Without a decision or a scale object a stage keeps its replicas. So neither a restart of the operator nor a change
+    of the mode scales a stage.
     """
     autoscaling = settings.autoscaling
     if autoscaling is None:

@@ -1,4 +1,4 @@
-"""The queue of objects to reconcile: each key at most once, never for two workers at a time, later after failures."""
+"""The queue of objects to reconcile. A key is queued at most once, and only one worker has it at a time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, kw_only=True)
 class BackOff:
-    """How long a key waits after failures in a row, in seconds.
+    """Wait of a key after failures in a row, in seconds.
 
-    Jitter spreads keys that failed together: the wait is between half and all of the exponential value.
+    The wait is between half of the exponential value and the whole, so that keys that failed together spread out.
     """
 
     initial: float = 0.5
     maximum: float = 60.0
 
     def delay(self, failures: int, *, jitter: float) -> float:
-        """The wait after that many failures; jitter is between 0 and 1."""
+        """The wait after this number of failures; jitter is between 0 and 1."""
         ceiling = min(self.maximum, self.initial * 2.0 ** min(failures - 1, 20))
         return ceiling * (0.5 + jitter / 2)
 
@@ -32,8 +32,8 @@ class WorkQueue(Generic[K]):
     """Keys that are due now or later.
 
     A key that is added while it waits stays in the queue once, at the earlier time. A key that is added while it is
-    reconciled is reconciled once more afterwards. The next due key is found by a heap: a key whose time has changed, or
-    that is being reconciled, leaves an outdated entry, which is dropped when it reaches the top.
+    reconciled is reconciled once more afterwards. A heap orders the keys by their times. A key whose time has
+    changed, or that is being reconciled, leaves an outdated entry in the heap; it is dropped when it reaches the top.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class WorkQueue(Generic[K]):
             random: numbers from 0 to 1, for jitter.
             back_off: waits after failures.
             gap: least time between two reconciles of one key, in seconds, so that a burst of events is one reconcile.
-            gap_after_failure: the same after a failure: an event may mean that the cause is fixed, or nothing.
-            on_wait: called with the seconds that a key was due when it is taken.
+            gap_after_failure: the same after a failure. It limits the reconciles of events that do not fix the cause.
+            on_wait: called when a key is taken, with the seconds since it was due.
         """
         self._clock = clock
         self._random = random
@@ -72,18 +72,18 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def close(self) -> None:
-        """Hand out no more keys: the operator stops."""
+        """Return no more keys, because the operator stops."""
         self._closed = True
 
     def add(self, key: K, *, delay: float = 0.0) -> None:
-        """Make the key due after the delay, in seconds, or earlier if it already is."""
+        """Make the key due after the delay, in seconds; a key that is due earlier keeps its time."""
         due = max(self._clock() + delay, self._not_before.get(key, 0.0))
         if key not in self._due or due < self._due[key]:
             self._set_due(key, due)
         self._changed.set()
 
     async def get(self) -> K:
-        """The next due key; the caller must report the end with ``done`` or ``failed``."""
+        """Wait for the next due key. The caller must end its reconcile with ``done`` or ``failed``."""
         while True:
             due = None if self._closed else self._next_due()
             now = self._clock()
@@ -99,18 +99,18 @@ class WorkQueue(Generic[K]):
             except TimeoutError:
                 continue
 
-    def done(self, key: K, *, again_after: float | None = None) -> None:
-        """The reconcile of the key succeeded; make it due again after that many seconds, if given."""
+    def done(self, key: K, *, requeue_after: float | None = None) -> None:
+        """End a successful reconcile; the key is due again after ``requeue_after`` seconds, if given."""
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
-        self._finish(key, delay=again_after, gap=self._gap)
+        self._finish(key, delay=requeue_after, gap=self._gap)
 
     def failed(self, key: K, *, at_least: float = 0.0) -> float:
-        """The reconcile of the key failed; returns the wait before the next one, in seconds."""
+        """End a failed reconcile; returns the wait before the next one, in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         at_least = min(at_least, self._back_off.maximum)
         delay = max(at_least, self._back_off.delay(failures, jitter=self._random()))
-        # Events wait as well, earlier and later ones: the cause of the failure may still exist.
+        # Events that came before or come later wait as well, because the cause of the failure may still exist.
         gap = max(at_least, min(delay, self._gap_after_failure))
         self._not_before[key] = self._clock() + gap
         self._finish(key, delay=delay, gap=gap)
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._heap, (due, next(self._order), key))
 
     def _next_due(self) -> float | None:
-        """When the key at the top of the heap is due, after outdated entries were dropped; None if none waits."""
+        """The time of the first due key, after outdated entries have been dropped; None if no key waits."""
         while self._heap:
             due, _, key = self._heap[0]
             if key not in self._processing and self._due.get(key) == due:
@@ -140,18 +140,18 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._heap)
         return None
 
-    # The thread of the metrics server calls what follows as well: copies are taken in one step.
+    # The thread of the metrics server calls the methods below as well. They copy each map in one step.
 
     def __len__(self) -> int:
-        """Keys that wait or are being reconciled."""
+        """Number of keys that wait or are being reconciled."""
         return len(self._due.copy().keys() | self._processing.copy().keys())
 
     def overdue(self) -> float:
-        """How long the longest waiting due key has waited, in seconds."""
+        """Seconds since the key that waits longest was due."""
         due, processing, now = self._due.copy(), self._processing.copy(), self._clock()
         return max(0.0, max((now - time for key, time in due.items() if key not in processing), default=0.0))
 
     def longest_pass(self) -> float:
-        """How long the reconcile that began first has been running, in seconds; 0 while there is none."""
+        """Seconds since the oldest running reconcile started; 0 if none runs."""
         now = self._clock()
-        return max((now - began for began in self._processing.copy().values()), default=0.0)
+        return max((now - started for started in self._processing.copy().values()), default=0.0)

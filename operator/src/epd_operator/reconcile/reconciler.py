@@ -1,4 +1,4 @@
-"""One pass over one EPDDeployment: observe, plan, apply, status."""
+"""One reconcile of one EPDDeployment: observe, plan, apply, write the status."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ from epd_operator.telemetry.reports import Report, ReportPort
 GONE = "gone"
 """Outcome of a reconcile that found no object."""
 RETRY_REFUSED_SECONDS = 60.0
-"""Quotas, policies and strangers' objects change without an event that the operator sees."""
+"""Quotas, policies and objects of foreign owners change without an event that the operator watches."""
 RETRY_REMOVAL_SECONDS = 2.0
-MAX_PROBLEMS = 10
-"""Mistakes of a spec that are told at once."""
+MAX_ERRORS = 10
+"""Most errors of a spec that one message has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a pass did.
+    """The result of a reconcile.
 
     Attributes:
-        outcome: one word for metrics.
-        written: what was written or deleted, status included, each in words.
-        again_after: seconds until the next pass, where no event will announce the change that is waited for.
+        outcome: one word, for metrics.
+        written: descriptions of the objects that were written or deleted, including the status.
+        requeue_after: seconds until the next reconcile; set if no event will follow the expected change.
     """
 
     outcome: str
     written: tuple[str, ...] = ()
-    again_after: float | None = None
+    requeue_after: float | None = None
 
 
 def utc_now() -> datetime:
-    """The time, for conditions."""
+    """The current time, for conditions."""
     return datetime.now(tz=UTC)
 
 
 class ScalingPort(Protocol):
-    """The scaler, as the reconciler knows it."""
+    """The part of the autoscaler that the reconciler uses."""
 
     def decisions(self, key: Key, *, identity: Identity) -> Mapping[StageKey, Decision]:
-        """The last decisions."""
+        """The last decisions on the stages of an object."""
 
     def loads(self, key: Key) -> Mapping[str, float]:
         """Requests of each pod, as last measured."""
 
-    def watch(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
-        """What a pass saw."""
+    def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
+        """Pass on the spec and the observation of a reconcile."""
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Drop the state of an object that does not exist any more."""
 
 
 class Reconciler:
-    """Level-triggered and stateless: a pass depends on nothing but the cluster and the last scaling decisions."""
+    """Level-triggered and stateless: a reconcile depends only on the cluster and the last scaling decisions."""
 
     def __init__(
         self,
@@ -87,29 +87,29 @@ class Reconciler:
         self._reports = reports
 
     async def reconcile(self, key: Key) -> Result:
-        """Bring one object a step closer to its spec.
+        """Reconcile one object once.
 
         Raises:
-            ClusterError: the API server could not be used; try again later.
+            ClusterError: a request to the API server failed; try again later.
         """
         primary = await read_primary(self._cluster, namespace=key.namespace, name=key.name)
         if primary is None or primary["metadata"].get("deletionTimestamp"):
-            # The garbage collector removes the children, with the operator up or down.
+            # The garbage collector removes the children, whether the operator runs or not.
             self._forget(key)
             return Result(outcome=GONE)
         if self._reports is not None:
             status = primary.get("status") or {}
             self._reports.began(key, generation=int(primary["metadata"].get("generation", 1)), status=status)
-        confidential = Redactor.of(primary.get("spec"))
+        redactor = Redactor.of(primary.get("spec"))
         try:
-            return await self._pass(key, primary=primary, confidential=confidential)
+            return await self._reconcile(key, primary=primary, redactor=redactor)
         except ClusterError as error:
-            # It goes to the log.
-            error.reword(confidential.hide(error.message))
+            # The message is logged.
+            error.reword(redactor.redact(error.message))
             raise
 
-    async def _pass(self, key: Key, *, primary: dict[str, Any], confidential: Redactor) -> Result:
-        observation = confidential.hide_in(await observe(self._cluster, primary=primary))
+    async def _reconcile(self, key: Key, *, primary: dict[str, Any], redactor: Redactor) -> Result:
+        observation = redactor.redact_observation(await observe(self._cluster, primary=primary))
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
             observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
@@ -118,29 +118,29 @@ class Reconciler:
             spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
             plan = make_plan(spec, observation=observation, settings=self._settings)
         except ValueError as error:
-            status = status_of_invalid(confidential.hide(_explain(error)), observation=observation, now=now)
+            status = status_of_invalid(redactor.redact(_explain(error)), observation=observation, now=now)
             changed = await self._write_status(key, observation=observation, status=status)
             return Result(outcome="invalid", written=("status",) if changed else ())
         if self._scaling is not None:
-            self._scaling.watch(key, spec=spec, observation=observation)
+            self._scaling.update(key, spec=spec, observation=observation)
         outcome = await apply_plan(self._cluster, plan=plan, observation=observation)
-        refused = {child: confidential.hide(answer) for child, answer in outcome.refused.items()}
-        observation = replace(observation, taken=outcome.taken, refused=refused)
+        refused = {child: redactor.redact(answer) for child, answer in outcome.refused.items()}
+        observation = replace(observation, foreign_owners=outcome.foreign_owners, refused=refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)
         changed = await self._write_status(key, observation=observation, status=status, model=spec.model.name)
         if outcome.fault is not None:
             raise outcome.fault
         written = (*outcome.written, "status") if changed else outcome.written
-        if any(holder.leaving for holder in outcome.taken.values()):
-            return Result(outcome="waiting", written=written, again_after=RETRY_REMOVAL_SECONDS)
-        if outcome.taken or outcome.refused:
-            return Result(outcome="refused", written=written, again_after=RETRY_REFUSED_SECONDS)
+        if any(owner.terminating for owner in outcome.foreign_owners.values()):
+            return Result(outcome="waiting", written=written, requeue_after=RETRY_REMOVAL_SECONDS)
+        if outcome.foreign_owners or outcome.refused:
+            return Result(outcome="refused", written=written, requeue_after=RETRY_REFUSED_SECONDS)
         return Result(outcome="changed" if written else "settled", written=written)
 
     async def _write_status(
         self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
     ) -> bool:
-        """Write the status if it differs, and tell of it."""
+        """Write the status if it differs, and report it."""
         report = Report(
             identity=observation.identity,
             generation=observation.generation,
@@ -163,10 +163,10 @@ class Reconciler:
 
 
 def _explain(error: ValueError) -> str:
-    """The paths and causes of a validation error, without the values, which may be secrets."""
+    """The fields and causes of an invalid spec, without the values, which may be secrets."""
     if not isinstance(error, pydantic.ValidationError):
         return str(error)
     return "; ".join(
-        f"spec.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
-        for problem in error.errors(include_input=False, include_url=False)[:MAX_PROBLEMS]
+        f"spec.{'.'.join(str(part) for part in cause['loc'])}: {cause['msg']}"
+        for cause in error.errors(include_input=False, include_url=False)[:MAX_ERRORS]
     )

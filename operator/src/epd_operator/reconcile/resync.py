@@ -1,4 +1,4 @@
-"""The resync: lists all EPDDeployments from time to time, so that missed watch events have no lasting effect."""
+"""The resync: lists all EPDDeployments periodically, so that missed watch events have no lasting effect."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ async def resync(
     clock: Callable[[], float],
     interval: float = RESYNC_SECONDS,
 ) -> None:
-    """Add every object to the queue from time to time, until cancelled.
+    """Add every object to the queue periodically, until cancelled.
 
     Args:
         cluster: where objects are listed.
         queue: where keys are added.
         known: keys of objects that existed when they were last reconciled. An object whose deletion the watch missed is
-            in no list: a reconcile finds that it is gone.
+            not listed: its next reconcile finds that it does not exist.
         metrics: where the age of the last complete resync is exported.
         namespaces: the namespaces to list; an empty list means all.
         random: numbers from 0 to 1, for jitter.
@@ -60,7 +60,7 @@ async def _add_all(cluster: Cluster, *, queue: WorkQueue[Key], known: Collection
     try:
         items = await cluster.list(EPD_DEPLOYMENT, namespace=namespace)
     except ClusterError as error:
-        # A namespace that cannot be listed must not keep the others from their resync.
+        # A namespace that cannot be listed must not prevent the resync of the others.
         logger.warning("resync of %s failed: %s", namespace or "all namespaces", error)
         return False
     listed = {Key(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}

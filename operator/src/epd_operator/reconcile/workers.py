@@ -35,7 +35,7 @@ class Workers:
         return frozenset(self._known)
 
     async def run(self, count: int) -> None:
-        """Run that many workers. More than a few do not help: the API server is the limit."""
+        """Run this many workers. More than a few do not help: the API server is the limit."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(count):
@@ -61,13 +61,13 @@ class Workers:
                 self._metrics.errors.labels(error=type(error).__name__.removesuffix("Error")).inc()
                 logger.warning("%s; retrying in %.1f s", error, delay)
             except Exception:
-                # A bug that one object triggers must not stop the others from being reconciled.
+                # A bug that one object triggers must not prevent the reconciles of the others.
                 delay = self._queue.failed(key)
                 self._metrics.errors.labels(error="Unexpected").inc()
                 logger.exception("unexpected error; retrying in %.1f s", delay)
             else:
                 outcome = result.outcome
-                self._queue.done(key, again_after=result.again_after)
+                self._queue.done(key, requeue_after=result.requeue_after)
                 self._metrics.writes.inc(len(result.written))
                 if outcome == GONE:
                     self._known.discard(key)

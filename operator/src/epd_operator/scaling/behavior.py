@@ -1,4 +1,4 @@
-"""Stabilisation windows and step policies, as HorizontalPodAutoscaler v2 has them."""
+"""Stabilisation windows and step policies, as in HorizontalPodAutoscaler v2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epd_operator.scaling.state import Recommendation, ScaleEvent
 
 
 def stabilised(
-    wanted: int,
+    needed: int,
     *,
     current: int,
     past: Iterable[Recommendation],
@@ -18,50 +18,53 @@ def stabilised(
     behavior: Behavior,
     panic: bool = False,
 ) -> int:
-    """The most cautious recommendation: the smallest of the up window, the largest of the down window.
+    """The stabilised number of replicas.
+
+    A stage is scaled up at most to the smallest recommendation of the scale-up window, and scaled down at most to the
+    largest recommendation of the scale-down window.
 
     Args:
-        wanted: what the load asks for now.
+        needed: replicas that the load needs now.
         current: replicas now.
         past: earlier recommendations.
         at: now.
         behavior: the windows.
-        panic: growing does not wait for its window.
+        panic: whether to ignore the scale-up window.
     """
-    lowest = highest = wanted
+    smallest = largest = needed
     for earlier in past:
         age = at - earlier.at
         if age < behavior.scale_up.stabilization_window_seconds and not panic:
-            lowest = min(lowest, earlier.replicas)
+            smallest = min(smallest, earlier.replicas)
         if age < behavior.scale_down.stabilization_window_seconds:
-            highest = max(highest, earlier.replicas)
-    return min(max(current, lowest), highest)
+            largest = max(largest, earlier.replicas)
+    return min(max(current, smallest), largest)
 
 
 def highest_allowed(current: int, *, events: Iterable[ScaleEvent], at: float, rules: ScalingRules) -> int:
-    """Most replicas that the policies of growing allow now."""
+    """The most replicas that the policies for scaling up allow now."""
     if rules.select_policy is PolicySelect.DISABLED:
         return current
     limits = []
     for policy in rules.policies:
-        start = current - _changed(events, at=at, period=policy.period_seconds)
+        start = current - _change_within(policy.period_seconds, events=events, at=at)
         percent = math.ceil(start * (100 + policy.value) / 100)
         limits.append(start + policy.value if policy.type is PolicyType.PODS else percent)
     return max(current, max(limits) if rules.select_policy is PolicySelect.MAX else min(limits))
 
 
 def lowest_allowed(current: int, *, events: Iterable[ScaleEvent], at: float, rules: ScalingRules) -> int:
-    """Fewest replicas that the policies of shrinking allow now."""
+    """The fewest replicas that the policies for scaling down allow now."""
     if rules.select_policy is PolicySelect.DISABLED:
         return current
     limits = []
     for policy in rules.policies:
-        start = current - _changed(events, at=at, period=policy.period_seconds)
+        start = current - _change_within(policy.period_seconds, events=events, at=at)
         percent = math.floor(start * (100 - policy.value) / 100)
         limits.append(start - policy.value if policy.type is PolicyType.PODS else percent)
     return max(0, min(current, min(limits) if rules.select_policy is PolicySelect.MAX else max(limits)))
 
 
-def _changed(events: Iterable[ScaleEvent], *, at: float, period: float) -> int:
-    """Replicas added within the period, less those removed."""
+def _change_within(period: float, *, events: Iterable[ScaleEvent], at: float) -> int:
+    """Replicas added within the last seconds, minus removed ones."""
     return sum(event.change for event in events if at - event.at < period)

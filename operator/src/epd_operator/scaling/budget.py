@@ -1,8 +1,8 @@
-"""The GPU budget over all stages of a deployment.
+"""The GPU budget of all stages of a deployment together.
 
-Replicas that exist are not taken from one stage to feed another: they are paid for first, then growth, one replica at
-a time for the stage that has the smallest part of what it wants. GPUs of leaving pods are still in use, so they limit
-growth, never what exists. ``minReplicas`` is kept even beyond the budget.
+Existing replicas are granted first: they are not taken from one stage for another. Added replicas follow, one at a
+time, each to the stage that has the smallest part of its desired number. GPUs of terminating pods are still in use, so
+they limit added replicas, but not existing ones. ``minReplicas`` is kept even above the budget.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from epd_operator.scaling.stage import Proposal
 def within_budget(
     proposals: Mapping[StageKey, Proposal], *, observations: Iterable[StageObservation], budget: int | None
 ) -> dict[StageKey, Proposal]:
-    """Proposals that together fit the budget.
+    """Proposals that fit the budget together.
 
     Args:
-        proposals: what the scaled stages want.
-        observations: all stages; those that are not scaled count with what they have.
-        budget: GPUs for all of them; None means no limit.
+        proposals: proposals of the stages that the operator scales.
+        observations: all stages; the others count with the replicas that they have.
+        budget: GPUs for all stages; None means no limit.
     """
     if budget is None:
         return dict(proposals)
-    seen = list(observations)
-    fixed = sum(o.replicas * o.gpus_per_replica for o in seen if o.stage not in proposals)
-    leaving = sum(o.draining * o.gpus_per_replica for o in seen)
+    stages = list(observations)
+    unscaled_gpus = sum(o.replicas * o.gpus_per_replica for o in stages if o.stage not in proposals)
+    terminating_gpus = sum(o.terminating * o.gpus_per_replica for o in stages)
     granted = {stage: min(p.lowest, p.desired) for stage, p in proposals.items()}
-    keep = {stage: max(granted[stage], min(p.current, p.desired)) for stage, p in proposals.items()}
-    left = budget - fixed - sum(_gpus(proposals[stage]) * count for stage, count in granted.items())
-    left = _grant(granted, keep, left=left, proposals=proposals)
-    _grant(granted, {s: p.desired for s, p in proposals.items()}, left=left - leaving, proposals=proposals)
+    existing = {stage: max(granted[stage], min(p.current, p.desired)) for stage, p in proposals.items()}
+    free = budget - unscaled_gpus - sum(_gpus(proposals[stage]) * count for stage, count in granted.items())
+    free = _grant(granted, existing, free=free, proposals=proposals)
+    desired = {stage: p.desired for stage, p in proposals.items()}
+    _grant(granted, desired, free=free - terminating_gpus, proposals=proposals)
     return {stage: _limited(proposal, granted[stage], budget=budget) for stage, proposal in proposals.items()}
 
 
@@ -41,17 +42,17 @@ def _grant(
     granted: dict[StageKey, int],
     wanted: Mapping[StageKey, int],
     *,
-    left: int,
+    free: int,
     proposals: Mapping[StageKey, Proposal],
 ) -> int:
-    """Give one replica after the other while GPUs are left; returns what is left."""
+    """Grant one replica after the other, in place, while enough GPUs are free; returns the GPUs that stay free."""
     while True:
-        open_stages = [s for s in proposals if granted[s] < wanted[s] and _gpus(proposals[s]) <= max(left, 0)]
-        if not open_stages:
-            return left
-        poorest = min(open_stages, key=lambda stage: (granted[stage] / wanted[stage], stage))
-        granted[poorest] += 1
-        left -= _gpus(proposals[poorest])
+        candidates = [s for s in proposals if granted[s] < wanted[s] and _gpus(proposals[s]) <= max(free, 0)]
+        if not candidates:
+            return free
+        neediest = min(candidates, key=lambda stage: (granted[stage] / wanted[stage], stage))
+        granted[neediest] += 1
+        free -= _gpus(proposals[neediest])
 
 
 def _gpus(proposal: Proposal) -> int:
@@ -61,5 +62,5 @@ def _gpus(proposal: Proposal) -> int:
 def _limited(proposal: Proposal, granted: int, *, budget: int) -> Proposal:
     if granted >= proposal.desired:
         return proposal
-    words = f"{granted} of {proposal.desired}: all stages together may use {budget} GPUs (scaling.gpuBudget)"
-    return proposal.changed(granted, ScalingReason.GPU_BUDGET, words)
+    note = f"limited to {granted} instead of {proposal.desired} by scaling.gpuBudget ({budget} GPUs for all stages)"
+    return proposal.adjusted(granted, ScalingReason.GPU_BUDGET, note)

@@ -1,42 +1,43 @@
-"""What the pool can place: a stage whose pods find no node falls back to what fits, and tries again later."""
+"""The capacity of the pool. A stage whose pods find no node is limited to the pods that have one; later it retries."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from epd_operator.scaling.model import StageObservation
-from epd_operator.scaling.state import Cap, StageMemory
+from epd_operator.scaling.state import CapacityLimit, StageState
 
-LONGEST_BACK_OFF = 16
-"""Of the time that pods may find no node: the longest wait before growing is tried again."""
+MAX_BACK_OFF = 16
+"""Longest time before the next attempt to scale up, in multiples of ``unschedulableAfterSeconds``."""
 
 
-def with_cap(state: StageMemory, *, observation: StageObservation, limit: float) -> StageMemory:
-    """Note what the pool can place.
+def with_capacity_limit(state: StageState, *, observation: StageObservation, unschedulable_after: float) -> StageState:
+    """Update the limit of the pool.
 
-    A failed attempt closes growth for twice the limit, the next for four times, at most ``LONGEST_BACK_OFF`` times;
-    more ready pods than the cap show that there is room again.
+    A failed attempt limits the stage for twice ``unschedulable_after``, the next failed attempt for four times, at most
+    ``MAX_BACK_OFF`` times. More ready pods than the limit show that the pool has capacity again: the limit is removed.
 
     Args:
-        state: memory of the stage.
+        state: state of the stage.
         observation: the stage.
-        limit: how long pods may find no node, in seconds.
+        unschedulable_after: for how long pods may wait for a node, in seconds.
     """
-    cap, at = state.cap, observation.at
+    limit, at = state.capacity_limit, observation.at
     waiting = observation.unschedulable_seconds
-    if waiting is not None and waiting >= limit:
+    if waiting is not None and waiting >= unschedulable_after:
         placed = _placed(observation)
-        if cap is not None and at < cap.until:
-            return replace(state, cap=replace(cap, replicas=placed))
-        attempts = cap.attempts + 1 if cap else 1
-        until = at + limit * min(2**attempts, LONGEST_BACK_OFF)
-        return replace(state, cap=Cap(replicas=placed, until=until, attempts=min(attempts, LONGEST_BACK_OFF)))
-    if cap is not None and sum(pod.ready for pod in observation.pods) > cap.replicas:
-        return replace(state, cap=None)
+        if limit is not None and at < limit.until:
+            return replace(state, capacity_limit=replace(limit, replicas=placed))
+        attempts = limit.attempts + 1 if limit else 1
+        until = at + unschedulable_after * min(2**attempts, MAX_BACK_OFF)
+        new = CapacityLimit(replicas=placed, until=until, attempts=min(attempts, MAX_BACK_OFF))
+        return replace(state, capacity_limit=new)
+    if limit is not None and sum(pod.ready for pod in observation.pods) > limit.replicas:
+        return replace(state, capacity_limit=None)
     return state
 
 
 def _placed(observation: StageObservation) -> int:
-    """Pods that have a node; where the observation does not say which have none, those that are ready."""
+    """Number of pods that have a node; if the observation does not show which have none, of the ready ones."""
     scheduled = sum(pod.scheduled for pod in observation.pods)
     return scheduled if scheduled < len(observation.pods) else sum(pod.ready for pod in observation.pods)

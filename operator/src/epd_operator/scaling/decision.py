@@ -1,12 +1,12 @@
-"""The decisions for a deployment. Rules in the order in which they apply; a later one has the last word.
+"""The decisions for a deployment. Each rule starts from the result of the rule before it, and can override it.
 
-1. Each stage by itself, within its bounds and what its pool can place (``stage``).
-2. The band of encoders per PD worker raises the stage that lags, within its bounds and its pool (``ratio``); it does
-   not wait for windows or policies.
-3. The GPU budget cuts growth, then what exists, never below ``minReplicas`` (``budget``).
+1. Each stage alone, within its bounds and the capacity of its pool (``stage``).
+2. The band of encoders per PD worker raises the stage that has too few replicas, within its bounds and the capacity of
+   its pool, without waiting for windows or policies (``ratio``).
+3. The GPU budget limits added replicas first, then existing ones, but never below ``minReplicas`` (``budget``).
 
-Bounds hold after each of them: 2 raises at most to ``maxReplicas``, 3 lowers at least to ``minReplicas``. Stages
-without autoscaling or in mode External are never touched, but count in 2 and 3 with what they have.
+The bounds hold after each rule: 2 raises to ``maxReplicas`` at most, and 3 lowers to ``minReplicas`` at least. Stages
+without autoscaling, or in mode External, are not changed, but count in 2 and 3 with the replicas that they have.
 """
 
 from __future__ import annotations
@@ -16,76 +16,55 @@ from collections.abc import Mapping, Sequence
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode, Scaling, ServiceLevel
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.budget import within_budget
-from epd_operator.scaling.latency import Latency, Pressure, pressures
+from epd_operator.scaling.latency import Latency, slo_risks
 from epd_operator.scaling.model import Decision, StageObservation
 from epd_operator.scaling.ratio import with_ratio
-from epd_operator.scaling.stage import Proposal, conclude, propose
-from epd_operator.scaling.state import StageMemory
-
-
-def decide(
-    state: StageMemory,
-    observation: StageObservation,
-    settings: Autoscaling,
-    scaling: Scaling,
-    *,
-    pressure: Pressure | None = None,
-) -> tuple[StageMemory, Decision]:
-    """Decide for one stage as if it were alone.
-
-    Args:
-        state: what the last decision returned; ``StageMemory()`` at first.
-        observation: the stage now.
-        settings: its settings, in mode Internal.
-        scaling: settings of the deployment.
-        pressure: what latencies ask of the stage.
-    """
-    state, proposal = propose(state, observation, settings=settings, scaling=scaling, pressure=pressure)
-    return conclude(state, proposal)
+from epd_operator.scaling.stage import Proposal, finalize, propose
+from epd_operator.scaling.state import StageState
 
 
 def decide_all(
-    states: Mapping[StageKey, StageMemory],
+    states: Mapping[StageKey, StageState],
     observations: Sequence[StageObservation],
     settings: Mapping[StageKey, Autoscaling | None],
     scaling: Scaling,
     *,
     latency: Latency | None = None,
     service_level: ServiceLevel | None = None,
-) -> tuple[dict[StageKey, StageMemory], tuple[Decision, ...]]:
+) -> tuple[dict[StageKey, StageState], tuple[Decision, ...]]:
     """Decide for all stages of a deployment.
 
     Args:
-        states: what the last decision returned; empty at first.
-        observations: every stage, the frontend and those that are not scaled included.
-        settings: settings by stage; stages that are not scaled are absent or None.
+        states: the states that the last call returned; empty for the first call.
+        observations: every stage, including the frontend and stages that the operator does not scale.
+        settings: settings by stage; absent or None for a stage without autoscaling.
         scaling: settings of the deployment.
-        latency: measured latencies, where there are any.
-        service_level: the latencies to keep.
+        latency: measured latencies; None if none were measured.
+        service_level: the latencies to keep; None if the spec has none.
 
     Returns:
-        The states to pass next time, and a decision for each stage in mode Internal, in the order of the observations.
+        The states for the next call, and a decision for each stage in mode Internal, in the order of the observations.
     """
-    pressed = pressures(latency, level=service_level, stages=[o.stage for o in observations])
-    after: dict[StageKey, StageMemory] = {}
+    risks = slo_risks(latency, level=service_level, stages=[o.stage for o in observations])
+    after: dict[StageKey, StageState] = {}
     proposals: dict[StageKey, Proposal] = {}
     fixed: dict[StageKey, int] = {}
     for observation in observations:
-        stage, wanted = observation.stage, settings.get(observation.stage)
-        if wanted is None or wanted.mode is not AutoscalingMode.INTERNAL:
+        stage, autoscaling = observation.stage, settings.get(observation.stage)
+        if autoscaling is None or autoscaling.mode is not AutoscalingMode.INTERNAL:
             fixed[stage] = observation.replicas
             continue
         after[stage], proposals[stage] = propose(
-            states.get(stage, StageMemory()),
+            states.get(stage, StageState()),
             observation,
-            settings=wanted,
+            settings=autoscaling,
             scaling=scaling,
-            pressure=pressed.get(stage),
+            slo_risk=risks.get(stage),
         )
     proposals = with_ratio(proposals, fixed=fixed, band=scaling.encoders_per_pd)
     proposals = within_budget(proposals, observations=observations, budget=scaling.gpu_budget)
     decisions = []
     for stage, proposal in proposals.items():
-        after[stage], decision = conclude(after[stage], proposal)
+        after[stage], decision = finalize(after[stage], proposal)
         decisions.append(decision)
     return after, tuple(decisions)

@@ -1,4 +1,4 @@
-"""Latencies against the service level: which stage is to blame, and how hard it presses."""
+"""Mean latencies compared with the service level (SLO): which stage causes one that is too high."""
 
 from __future__ import annotations
 
@@ -10,86 +10,91 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 
 AT_RISK_PERCENT = 80
-"""Share of the allowed latency from which on the stage to blame does not shrink."""
+"""From this share of the allowed latency on, the stage that causes it is not scaled down."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
     """Means since the last decision, in seconds; None where nothing was measured.
 
-    Shares are means over all requests, those without images included. They are measured at other places than the time
-    to the first token, and engines tell theirs when a request ends, so they need not add up to it.
+    The shares of the stages are means over all requests, including those without images. They are measured in other
+    processes than the time to the first token, and engines report them when a request ends. So their sum can differ
+    from the time to the first token.
 
     Attributes:
         time_to_first_token: from the request to its first token.
         inter_token_latency: between two tokens.
-        encoder_queue: share of the time to the first token waiting for an encoder; None where ``encode`` has it.
-        encode: share spent in the encoder.
-        pd_queue: share spent waiting for a PD worker.
-        prefill: share spent in prefill.
+        encode: share of the time to the first token that encoders take, their queue included.
+        pd_queue: share that a request waits for a PD worker.
+        prefill: share of prefill.
     """
 
     time_to_first_token: float | None = None
     inter_token_latency: float | None = None
-    encoder_queue: float | None = None
     encode: float | None = None
     pd_queue: float | None = None
     prefill: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pressure:
-    """What latencies ask of a stage: to grow where violated, otherwise not to shrink."""
+class SloRisk:
+    """A latency of a stage that violates the service level, or is close to it.
+
+    Attributes:
+        violated: true: the stage is scaled up; false: the stage is only not scaled down.
+        message: the measured and the allowed latency.
+    """
 
     violated: bool
     message: str
 
 
-def pressures(
+def slo_risks(
     latency: Latency | None, *, level: ServiceLevel | None, stages: Collection[StageKey]
-) -> dict[StageKey, Pressure]:
-    """The stages that are to blame for latencies beyond, or close to, the service level.
+) -> dict[StageKey, SloRisk]:
+    """The stages that cause a latency above, or close to, the service level.
 
-    The time to the first token is blamed on the encoders when they and their queue take the largest share, otherwise
-    on PD; the time between tokens always on PD. Where a stage does both, it is to blame. If PD's share is unknown (no
-    request ended meanwhile), it is what the encoders leave of the time to the first token.
+    The time to the first token is attributed to the encoders if their share is larger than that of PD, otherwise to PD.
+    The time between tokens is always attributed to PD. A stage that both encodes and decodes gets both. If the share of
+    PD is unknown (no request has ended since the last decision), it is the rest of the time to the first token.
     """
     if latency is None or level is None:
         return {}
-    found: dict[StageKey, Pressure] = {}
+    found: dict[StageKey, SloRisk] = {}
     for revision in dict.fromkeys(stage.revision for stage in stages):
-        found |= _pressures_of(revision, latency, level=level, stages=stages)
+        found |= _slo_risks_of(revision, latency, level=level, stages=stages)
     return found
 
 
-def _pressures_of(
+def _slo_risks_of(
     revision: str, latency: Latency, *, level: ServiceLevel, stages: Collection[StageKey]
-) -> dict[StageKey, Pressure]:
+) -> dict[StageKey, SloRisk]:
     decoders = (StageKey(name, revision) for name in (StageName.PD, StageName.WORKER, StageName.GROUP))
     decoder = next((stage for stage in decoders if stage in stages), None)
     encoder = StageKey(StageName.ENCODER, revision)
-    first = encoder if encoder in stages and _is_encoders(latency) else decoder
-    found: dict[StageKey, Pressure] = {}
+    slow_stage = encoder if encoder in stages and _encoders_dominate(latency) else decoder
+    found: dict[StageKey, SloRisk] = {}
     for name, stage, measured, allowed in (
-        ("time to first token", first, latency.time_to_first_token, level.time_to_first_token_milliseconds),
+        ("time to first token", slow_stage, latency.time_to_first_token, level.time_to_first_token_milliseconds),
         ("inter-token latency", decoder, latency.inter_token_latency, level.inter_token_latency_milliseconds),
     ):
         if stage is None or measured is None or allowed is None:
             continue
-        pressure = _pressure(name, measured=measured * 1000, allowed=allowed)
-        if pressure and (stage not in found or pressure.violated):
-            found[stage] = pressure
+        risk = _slo_risk(name, measured=measured * 1000, allowed=allowed)
+        if risk and (stage not in found or risk.violated):
+            found[stage] = risk
     return found
 
 
-def _is_encoders(latency: Latency) -> bool:
-    encoders = (latency.encoder_queue or 0.0) + (latency.encode or 0.0)
+def _encoders_dominate(latency: Latency) -> bool:
+    """Whether encoders take more of the time to the first token than PD."""
+    encoders = latency.encode or 0.0
     if latency.pd_queue is None and latency.prefill is None:
         return encoders > (latency.time_to_first_token or 0.0) - encoders
     return encoders > (latency.pd_queue or 0.0) + (latency.prefill or 0.0)
 
 
-def _pressure(name: str, *, measured: float, allowed: int) -> Pressure | None:
+def _slo_risk(name: str, *, measured: float, allowed: int) -> SloRisk | None:
     if measured * 100 < allowed * AT_RISK_PERCENT:
         return None
-    return Pressure(violated=measured > allowed, message=f"mean {name} {measured:.0f} ms, allowed {allowed} ms")
+    return SloRisk(violated=measured > allowed, message=f"mean {name} {measured:.0f} ms, allowed {allowed} ms")

@@ -1,4 +1,4 @@
-"""What a scaling decision is made from, and what it says."""
+"""The input of a scaling decision, and the decision."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from epd_operator.objects.identity import StageKey
 
 @dataclass(frozen=True, kw_only=True)
 class PodLoad:
-    """One pod of a stage, as it was last seen.
+    """One pod of a stage, as it was last observed.
 
     Attributes:
         name: name of the pod.
-        ready: whether it takes requests.
+        ready: whether the pod is ready.
         requests: running and waiting requests of all its processes; None where its metrics could not be read.
         kv_cache_percent: use of the KV cache, 0 to 100; None where the stage has none or it could not be read.
-        measured_at: when the metrics were read; None where they never were.
-        scheduled: whether it has a node.
+        measured_at: when the metrics were read; None where they have never been read.
+        scheduled: whether the pod has a node.
     """
 
     name: str
@@ -34,15 +34,16 @@ class StageObservation:
     """One stage at one moment.
 
     Attributes:
-        stage: which one.
-        at: when, on the same clock as ``PodLoad.measured_at``.
-        replicas: pods (groups, in CoLocated) that the stage's Deployment asks for now.
-        pods: its pods, without those that are leaving.
-        unschedulable_seconds: how long the longest waiting pod has found no node; None where all have one.
-        rolling_out: pods of an earlier template exist.
-        draining: pods that are leaving.
+        stage: the stage.
+        at: the moment, on the same clock as ``PodLoad.measured_at``.
+        replicas: replicas in the spec of the stage's Deployment (in CoLocated, a replica is a group).
+        pods: pods of the stage, without terminating ones.
+        unschedulable_seconds: for how long the scheduler has found no node for the pod that waits longest; None if all
+            pods have a node.
+        rolling_out: whether pods of an earlier template exist.
+        terminating: number of terminating pods.
         gpus_per_replica: GPUs of each pod; 0 for frontends.
-        obstacle: why metrics cannot be read at all, with the way out; None where they can.
+        metrics_error: why no metrics can be read, and what to do; None if they can be read.
     """
 
     stage: StageKey
@@ -51,13 +52,13 @@ class StageObservation:
     pods: tuple[PodLoad, ...] = ()
     unschedulable_seconds: float | None = None
     rolling_out: bool = False
-    draining: int = 0
+    terminating: int = 0
     gpus_per_replica: int = 1
-    obstacle: str | None = None
+    metrics_error: str | None = None
 
 
 class ScalingReason(StrEnum):
-    """Why a stage has the replicas that it has; docs/autoscaling.md explains each."""
+    """Why a decision sets this number of replicas; docs/autoscaling.md explains each reason."""
 
     WITHIN_TARGET = "WithinTarget"
     LOAD_ABOVE_TARGET = "LoadAboveTarget"
@@ -84,15 +85,15 @@ class Decision:
     """How many replicas a stage should have, and why.
 
     Attributes:
-        stage: which one.
+        stage: the stage.
         current: replicas before the decision.
-        desired: replicas after it.
-        reason: the rule that had the last word.
-        message: the same for a person, with numbers.
-        signal: metric that decided, such as ``requests``; None where none could be read.
-        value: the metric per ready replica.
-        target: what it should be per replica.
-        metric_age_seconds: age of the oldest sample that counted.
+        desired: replicas after the decision.
+        reason: the last rule that changed the number.
+        message: all rules that changed the number, with numbers, for people.
+        signal: metric that decided, such as ``requests``; None where no metric could be read.
+        value: mean of the metric over the ready replicas with a sample.
+        target: target of the metric per replica.
+        metric_age_seconds: age of the oldest sample that was used.
     """
 
     stage: StageKey

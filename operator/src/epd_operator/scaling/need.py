@@ -1,13 +1,14 @@
-"""How many replicas the load of a stage asks for, by the arithmetic of HorizontalPodAutoscaler v2.
+"""How many replicas the load of a stage needs, calculated as by HorizontalPodAutoscaler v2.
 
-For each metric the sum over ready pods is divided by the target per replica; of several metrics the largest counts.
+For each metric the sum over ready pods is divided by the target per replica. Of several metrics the largest result
+counts.
 
-- Growing: replicas that are still starting are supply, and a pod without a fresh sample counts as idle.
-- Shrinking: only what ready pods have to spare counts. A pod without a fresh sample, and one that is still starting,
-  counts as loaded to its target.
-- No sample at all: nothing is known, the stage stays as it is. Where one of two metrics is unknown, the other may
-  only make the stage grow.
-- Stuck pods (not ready for too long, see ``state``) are no supply, and what they last reported does not count.
+- Scaling up: replicas that are still starting count as supply. A ready pod without a current sample counts as idle.
+- Scaling down: only the spare capacity of ready pods counts. A pod without a current sample, and a pod that is still
+  starting, counts as loaded to its target.
+- No sample at all: the stage keeps its replicas. If one of two metrics is unknown, the other can only scale the stage
+  up.
+- Pods that have not become ready in time (see ``state``) do not count as supply, and their last samples are not used.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Metric, MetricTyp
 from epd_operator.scaling.model import PodLoad, ScalingReason, StageObservation
 
 ROUNDING = 1e-9
-"""Sums of floating-point numbers must not ask for a replica of their own."""
+"""Tolerance for rounding errors of sums, which must not add a replica."""
 
 SIGNALS = {MetricType.REQUESTS: "requests", MetricType.KV_CACHE_USAGE: "kvCacheUsage"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What the load asks for.
+    """The replicas that the load needs.
 
     Attributes:
-        replicas: what it asks for; the present number where nothing is known.
-        known: whether it could be measured.
-        reason: why.
-        message: the same, with numbers.
+        replicas: the number; the current number if the load is unknown.
+        known: whether the load could be measured.
+        reason: the reason of the number.
+        message: the calculation, with numbers, for people.
         signal: metric that decided.
-        value: the metric per ready replica with a sample.
-        target: what it should be.
-        age: age of the oldest sample that counted, in seconds.
-        panic: whether the load is beyond the panic threshold.
+        value: mean of the metric over the ready replicas with a sample.
+        target: target of the metric per replica.
+        age: age of the oldest sample that was used, in seconds.
+        panic: whether the load is above the panic threshold.
     """
 
     replicas: int
@@ -53,14 +54,27 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sample:
-    """A metric of a stage: the values of its ready pods, how many of those have none, and how many are not ready."""
+    """One metric of a stage.
+
+    Attributes:
+        metric: the metric and its target.
+        values: values of ready pods.
+        missing: number of ready pods without a current value.
+        unready: number of pods that are not ready.
+        age: age of the oldest value, in seconds.
+        stale: whether some pod had only a value that is too old.
+    """
 
     metric: Metric
     values: tuple[float, ...]
-    silent: int
+    missing: int
     unready: int
     age: float
     stale: bool
+
+    @property
+    def signal(self) -> str:
+        return SIGNALS[self.metric.type]
 
     @property
     def target(self) -> float:
@@ -70,129 +84,131 @@ class _Sample:
     def total(self) -> float:
         return math.fsum(self.values)
 
+    @property
+    def mean(self) -> float:
+        return self.total / len(self.values)
 
-def assess(observation: StageObservation, *, settings: Autoscaling, stale_after: float, stuck: int) -> Need:
-    """What the load asks for, before any rule of speed or safety.
+
+def compute_need(
+    observation: StageObservation, *, settings: Autoscaling, stale_after: float, timed_out_pods: int
+) -> Need:
+    """The replicas that the load needs, before all rules that limit a change.
 
     Args:
         observation: the stage.
-        settings: its settings; a stage without metrics is never known.
-        stale_after: age from which on a sample does not count, in seconds.
-        stuck: pods that are no supply to wait for.
+        settings: its settings; without metrics the load is unknown.
+        stale_after: samples older than this are not used, in seconds.
+        timed_out_pods: number of pods that do not count as supply.
     """
-    if observation.obstacle is not None:
-        return Need(
-            replicas=observation.replicas,
-            known=False,
-            reason=ScalingReason.METRICS_MISSING,
-            message=f"{observation.obstacle}: holding {observation.replicas}",
-        )
+    current = observation.replicas
+    if observation.metrics_error is not None:
+        return _unknown(current, ScalingReason.METRICS_MISSING, observation.metrics_error)
     if not any(pod.ready for pod in observation.pods):
-        return Need(
-            replicas=observation.replicas,
-            known=False,
-            reason=ScalingReason.PODS_PENDING,
-            message=f"none of {observation.replicas} pods is ready yet",
-        )
+        return _unknown(current, ScalingReason.PODS_PENDING, "no pod is ready yet")
     samples = [_sample(observation, metric=m, stale_after=stale_after) for m in settings.metrics or ()]
-    needs = [_need(s, observation=observation, settings=settings, stuck=stuck) for s in samples if s.values]
-    unknown = [_unknown(s, observation=observation, stale_after=stale_after) for s in samples if not s.values]
-    if not needs:
-        return unknown[0] if unknown else _no_metric(observation)
-    most = max(needs, key=lambda need: need.replicas)
-    if unknown and most.replicas < observation.replicas:
+    if not samples:
+        return _unknown(current, ScalingReason.METRICS_MISSING, "autoscaling.metrics is empty")
+    known = [
+        _known(sample, current=current, settings=settings, timed_out_pods=timed_out_pods)
+        for sample in samples
+        if sample.values
+    ]
+    unknown = [
+        _unknown_metric(sample, current=current, stale_after=stale_after) for sample in samples if not sample.values
+    ]
+    if not known:
         return unknown[0]
-    return most
+    largest = max(known, key=lambda need: need.replicas)
+    return unknown[0] if unknown and largest.replicas < current else largest
 
 
 def _sample(observation: StageObservation, *, metric: Metric, stale_after: float) -> _Sample:
     values: list[float] = []
     ages: list[float] = []
-    silent, stale = 0, False
+    missing, stale = 0, False
     for pod in observation.pods:
         if not pod.ready:
             continue
         value = _value(pod, metric.type)
         if value is None or pod.measured_at is None:
-            silent += 1
+            missing += 1
         elif observation.at - pod.measured_at > stale_after:
-            silent, stale = silent + 1, True
+            missing, stale = missing + 1, True
         else:
             values.append(value)
             ages.append(max(0.0, observation.at - pod.measured_at))
     unready = sum(not pod.ready for pod in observation.pods)
     age = max(ages, default=0.0)
-    return _Sample(metric=metric, values=tuple(values), silent=silent, unready=unready, age=age, stale=stale)
+    return _Sample(metric=metric, values=tuple(values), missing=missing, unready=unready, age=age, stale=stale)
 
 
 def _value(pod: PodLoad, kind: MetricType) -> float | None:
-    """A metric of a pod; what is not a number counts as missing."""
+    """A metric of a pod. A value that is not a finite, non-negative number counts as missing."""
     value = pod.requests if kind is MetricType.REQUESTS else pod.kv_cache_percent
     return value if value is not None and math.isfinite(value) and value >= 0 else None
 
 
-def _need(sample: _Sample, *, observation: StageObservation, settings: Autoscaling, stuck: int) -> Need:
-    target, total, current = sample.target, sample.total, observation.replicas
-    replicas, reason = current, ScalingReason.WITHIN_TARGET
-    if total > len(sample.values) * target:
-        supply = max(1, current - stuck)
-        limit = 1 + settings.behavior.scale_up.tolerance_percent / 100
-        if total > supply * target * limit + ROUNDING:
-            replicas = max(current, _ceil(total / target) + stuck)
-    else:
-        absent = sample.silent + max(0, sample.unready - stuck)
-        limit = 1 - settings.behavior.scale_down.tolerance_percent / 100
-        filled = total + absent * target
-        if filled < (len(sample.values) + absent) * target * limit - ROUNDING:
-            replicas = min(current, _ceil(filled / target))
+def _known(sample: _Sample, *, current: int, settings: Autoscaling, timed_out_pods: int) -> Need:
+    """The need by one metric that at least one pod reports."""
+    replicas = _replicas(sample, current=current, settings=settings, timed_out_pods=timed_out_pods)
+    reason = ScalingReason.WITHIN_TARGET
     if replicas != current:
         reason = ScalingReason.LOAD_ABOVE_TARGET if replicas > current else ScalingReason.LOAD_BELOW_TARGET
-    ready = len(sample.values) + sample.silent
+    ready = len(sample.values) + sample.missing
     return Need(
         replicas=replicas,
         reason=reason,
-        message=_words(sample, replicas=replicas, ready=ready, current=current),
-        signal=SIGNALS[sample.metric.type],
-        value=total / len(sample.values),
-        target=target,
+        message=_calculation(sample, replicas=replicas, ready=ready, current=current),
+        signal=sample.signal,
+        value=sample.mean,
+        target=sample.target,
         age=sample.age,
-        panic=total * 100 >= ready * target * settings.panic.threshold_percent,
+        panic=sample.total * 100 >= ready * sample.target * settings.panic.threshold_percent,
     )
+
+
+def _replicas(sample: _Sample, *, current: int, settings: Autoscaling, timed_out_pods: int) -> int:
+    """Replicas that bring the metric to its target; the current number if the metric is within the tolerance."""
+    target, total = sample.target, sample.total
+    if total > len(sample.values) * target:
+        supply = max(1, current - timed_out_pods)
+        tolerated = 1 + settings.behavior.scale_up.tolerance_percent / 100
+        if total <= supply * target * tolerated + ROUNDING:
+            return current
+        return max(current, _ceil(total / target) + timed_out_pods)
+    # Pods without a value count as loaded to their target.
+    unmeasured = sample.missing + max(0, sample.unready - timed_out_pods)
+    assumed = total + unmeasured * target
+    tolerated = 1 - settings.behavior.scale_down.tolerance_percent / 100
+    if assumed >= (len(sample.values) + unmeasured) * target * tolerated - ROUNDING:
+        return current
+    return min(current, _ceil(assumed / target))
 
 
 def _ceil(value: float) -> int:
     return math.ceil(value - ROUNDING)
 
 
-def _words(sample: _Sample, *, replicas: int, ready: int, current: int) -> str:
-    mean = sample.total / len(sample.values)
-    seen = f"{SIGNALS[sample.metric.type]} {mean:.1f} per ready replica, target {sample.target:g}"
-    silent = f", {sample.silent} without metrics" if sample.silent else ""
-    counted = f"{ready} of {current} ready{silent}"
-    asks = "fits" if replicas == current else f"asks for {replicas}"
-    return f"{seen} ({counted}): {asks}"
+def _calculation(sample: _Sample, *, replicas: int, ready: int, current: int) -> str:
+    measured = f"{sample.signal} per ready replica: {sample.mean:.1f}, target {sample.target:g}"
+    missing = f", {sample.missing} without metrics" if sample.missing else ""
+    return f"{measured} ({ready} of {current} ready{missing}); replicas needed: {replicas}"
 
 
-def _unknown(sample: _Sample, *, observation: StageObservation, stale_after: float) -> Need:
-    name = SIGNALS[sample.metric.type]
+def _unknown_metric(sample: _Sample, *, current: int, stale_after: float) -> Need:
+    """The need by one metric that no pod reports."""
+    reason, cause = ScalingReason.METRICS_MISSING, f"no ready pod reports the metric {sample.signal}"
     if sample.stale:
-        reason, words = ScalingReason.METRICS_STALE, f"metric {name} is older than {stale_after:g} s in every ready pod"
-    else:
-        reason, words = ScalingReason.METRICS_MISSING, f"no ready pod gives the metric {name}"
-    return Need(
-        replicas=observation.replicas,
-        known=False,
-        reason=reason,
-        message=f"{words}: holding {observation.replicas}",
-        signal=name,
-        target=sample.target,
-    )
+        reason, cause = (
+            ScalingReason.METRICS_STALE,
+            f"all values of the metric {sample.signal} are older than {stale_after:g} s",
+        )
+    return _unknown(current, reason, cause, signal=sample.signal, target=sample.target)
 
 
-def _no_metric(observation: StageObservation) -> Need:
-    return Need(
-        replicas=observation.replicas,
-        known=False,
-        reason=ScalingReason.METRICS_MISSING,
-        message=f"no metric is configured: holding {observation.replicas}",
-    )
+def _unknown(
+    current: int, reason: ScalingReason, cause: str, *, signal: str | None = None, target: float | None = None
+) -> Need:
+    """The need if the load is unknown: the current number."""
+    message = f"{cause}; replicas stay at {current}"
+    return Need(replicas=current, known=False, reason=reason, message=message, signal=signal, target=target)

@@ -1,7 +1,7 @@
-"""The band of encoders per PD worker, in topology Disaggregated.
+"""The band of encoders per PD worker (``scaling.encodersPerPd``), in topology Disaggregated.
 
-The stage that lags is raised; the leading one is never lowered below what its own load asks for. Where no whole number
-of replicas fits the band, or the lagging stage may not have as many, it comes as close as it may and says so.
+The stage that has too few replicas is raised; the other stage is never lowered. If no whole number of replicas is
+within the band, or the stage may not have as many, it is raised as far as possible, and its message shows the cause.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from epd_operator.scaling.stage import Proposal
 def with_ratio(
     proposals: Mapping[StageKey, Proposal], *, fixed: Mapping[StageKey, int], band: RatioBand
 ) -> dict[StageKey, Proposal]:
-    """Proposals after the band, which is kept within each revision.
+    """Proposals within the band, which applies to each revision separately.
 
     Args:
-        proposals: what each stage that the operator scales asks for.
-        fixed: replicas of the stages that are not scaled here.
-        band: the band; it applies only where there are both encoders and PD workers.
+        proposals: proposals of the stages that the operator scales.
+        fixed: replicas of the stages that the operator does not scale.
+        band: the band; it applies only to revisions that have both encoders and PD workers.
     """
     result = dict(proposals)
     for revision in dict.fromkeys(stage.revision for stage in proposals):
@@ -34,21 +34,21 @@ def with_ratio(
 def _with_ratio_of(
     revision: str, proposals: dict[StageKey, Proposal], *, fixed: Mapping[StageKey, int], band: RatioBand
 ) -> dict[StageKey, Proposal]:
-    wanted = {**fixed, **{stage: proposal.desired for stage, proposal in proposals.items()}}
+    replicas = {**fixed, **{stage: proposal.desired for stage, proposal in proposals.items()}}
     encoder, pd = StageKey(StageName.ENCODER, revision), StageKey(StageName.PD, revision)
-    encoders, workers = wanted.get(encoder), wanted.get(pd)
+    encoders, workers = replicas.get(encoder), replicas.get(pd)
     if encoders is None or workers is None or proposals.keys().isdisjoint((encoder, pd)):
         return proposals
     if encoders * 100 < workers * band.min_percent:
-        low, high = _ceil(workers * band.min_percent, 100), workers * band.max_percent // 100
-        return _raise(proposals, encoder, low=low, high=high, now=encoders, other=pd, band=band)
+        low, high = _divide_up(workers * band.min_percent, 100), workers * band.max_percent // 100
+        return _raise_stage(proposals, encoder, low=low, high=high, now=encoders, other=pd, band=band)
     if encoders * 100 > workers * band.max_percent:
-        low, high = _ceil(encoders * 100, band.max_percent), encoders * 100 // band.min_percent
-        return _raise(proposals, pd, low=low, high=high, now=workers, other=encoder, band=band)
+        low, high = _divide_up(encoders * 100, band.max_percent), encoders * 100 // band.min_percent
+        return _raise_stage(proposals, pd, low=low, high=high, now=workers, other=encoder, band=band)
     return proposals
 
 
-def _raise(
+def _raise_stage(
     proposals: Mapping[StageKey, Proposal],
     lagging: StageKey,
     *,
@@ -58,25 +58,34 @@ def _raise(
     other: StageKey,
     band: RatioBand,
 ) -> dict[StageKey, Proposal]:
-    """Raise a stage to the lowest number in the band, or as far as it may."""
-    result = dict(proposals)
-    limits = f"{band.min_percent} to {band.max_percent} encoders per 100 PD workers"
+    """Raise the stage that has too few replicas to the lowest number within the band, or as far as possible.
+
+    Args:
+        proposals: proposals of the stages that the operator scales.
+        lagging: the stage that has too few replicas.
+        low: its lowest number within the band.
+        high: its highest number within the band; below ``low`` if no whole number is within the band.
+        now: its proposed replicas, or the replicas that it has if the operator does not scale it.
+        other: the other stage, whose message names a stage that cannot be raised.
+        band: the band.
+    """
+    limits = f"scaling.encodersPerPd ({band.min_percent} to {band.max_percent} encoders per 100 PD workers)"
     if lagging not in proposals:
-        words = f"{lagging} has {now} where {low} would fit {limits}, but is not scaled by the operator"
-        result[other] = proposals[other].changed(proposals[other].desired, proposals[other].reason, words)
-        return result
+        proposal = proposals[other]
+        note = f"{limits} requires {low} replicas of stage {lagging}, which has {now} and is not scaled by the operator"
+        return {**proposals, other: proposal.adjusted(proposal.desired, proposal.reason, note)}
     proposal = proposals[lagging]
-    wanted = max(now, min(low, high, proposal.highest))
-    if wanted >= low:
-        words = f"{wanted} to keep {limits}"
+    raised = max(now, min(low, high, proposal.highest))
+    if raised >= low:
+        note = f"raised to {raised} by {limits}"
     elif low > high:
-        words = f"{wanted}: no whole number of {lagging} replicas fits {limits}, widen the band"
+        note = f"set to {raised}, because no whole number of replicas is within {limits}: widen the range"
     else:
-        words = f"{wanted} where {low} would fit {limits}: it may have {proposal.highest} at most"
-    reason = ScalingReason.RATIO_BAND if wanted != now else proposal.reason
-    result[lagging] = proposal.changed(wanted, reason, words)
-    return result
+        note = f"limited to {raised} by maxReplicas or the capacity of the pool: {limits} requires {low}"
+    reason = ScalingReason.RATIO_BAND if raised != now else proposal.reason
+    return {**proposals, lagging: proposal.adjusted(raised, reason, note)}
 
 
-def _ceil(dividend: int, divisor: int) -> int:
+def _divide_up(dividend: int, divisor: int) -> int:
+    """The quotient, rounded up."""
     return -(-dividend // divisor)

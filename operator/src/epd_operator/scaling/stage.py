@@ -1,15 +1,16 @@
-"""The decision for one stage by itself. Rules in the order in which they apply; a later one has the last word.
+"""The decision for one stage alone. Each rule starts from the result of the rule before it, and can override it.
 
-1. Need: what the load asks for (``need``). Unknown load holds the stage, and is never read as zero.
-2. Service level: a violated latency that the stage is to blame for adds one replica, once the stage has been settled
-   for a stabilisation window: no pods pending, no panic, nothing added for a latency.
-3. Stabilisation windows. In panic, growing does not wait for its window. The window of shrinking begins again when a
-   rollout is over.
-4. Safety of shrinking: none after a panic until its window has passed, none during a rollout, a drain, while pods are
-   pending, or while a latency that the stage is to blame for is close to its limit; none to as few replicas as have
-   violated one lately.
+1. Need: the replicas that the load needs (``need``). If the load is unknown, the stage keeps its replicas, and rules 2
+   to 5 do not apply.
+2. Service level: a violated latency that the stage causes adds one replica, once the stage has been settled for a
+   stabilisation window: no pods were pending, there was no panic, and no latency added a replica.
+3. Stabilisation windows. In panic, scaling up does not wait for its window. The scale-down window starts again when a
+   rollout is complete.
+4. No scaling down after a panic until its window has passed, during a rollout, while pods terminate, while pods are
+   pending, and while a latency that the stage causes is close to its limit. No scaling down to a number of replicas
+   that recently violated one.
 5. Step policies of ``behavior``.
-6. What the pool can place (``capacity``): pods that found no node for too long are given up.
+6. Capacity of the pool (``capacity``): pods that have found no node for too long are removed.
 7. ``minReplicas`` and ``maxReplicas``, whatever the other rules say.
 """
 
@@ -19,33 +20,33 @@ from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Scaling
 from epd_operator.scaling.behavior import highest_allowed, lowest_allowed, stabilised
-from epd_operator.scaling.capacity import with_cap
-from epd_operator.scaling.latency import Pressure
+from epd_operator.scaling.capacity import with_capacity_limit
+from epd_operator.scaling.latency import SloRisk
 from epd_operator.scaling.model import Decision, ScalingReason, StageObservation
-from epd_operator.scaling.need import Need, assess
-from epd_operator.scaling.state import LatencyFloor, StageMemory, with_change, with_pods, with_recommendation
+from epd_operator.scaling.need import Need, compute_need
+from epd_operator.scaling.state import LatencyFloor, StageState, with_change, with_pods, with_recommendation
 
-SHORTEST_SLO_STEP_SECONDS = 60
-"""Latencies are means over a while: the effect of a step must show before the next."""
+MIN_SLO_STEP_SECONDS = 60
+"""Least time between two replicas that a latency adds: a mean shows the effect of a step only after a while."""
 
-LATENCY_MEMORY_WINDOWS = 6
-"""How many stabilisation windows a stage is not shrunk again to replicas that violated a latency."""
+LATENCY_FLOOR_WINDOWS = 6
+"""For how many stabilisation windows a stage is not scaled down again to a number that violated a latency."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What one stage wants, before the deployment's rules.
+    """A proposed number of replicas for one stage, and how it came about.
 
     Attributes:
         observation: the stage.
         settings: its settings.
-        need: what its load asks for.
-        desired: replicas.
-        lowest: fewest that the stage may have.
-        highest: most that it may have, the pool's room included.
-        reason: the rule that had the last word so far.
-        message: the same with numbers.
-        pressure: what latencies ask of it.
+        need: the replicas that its load needs.
+        desired: the proposed replicas.
+        lowest: fewest replicas that the stage may have.
+        highest: most replicas that the stage may have, within the capacity of the pool.
+        reason: the last rule that changed the number.
+        message: all rules that changed the number, with numbers, for people.
+        slo_risk: a latency that the stage causes; None if there is none to act on.
     """
 
     observation: StageObservation
@@ -56,45 +57,51 @@ class Proposal:
     highest: int
     reason: ScalingReason
     message: str
-    pressure: Pressure | None = None
+    slo_risk: SloRisk | None = None
 
     @property
     def current(self) -> int:
         """Replicas now."""
         return self.observation.replicas
 
-    def changed(self, desired: int, reason: ScalingReason, words: str) -> Proposal:
-        """The same after another rule."""
-        return replace(self, desired=desired, reason=reason, message=f"{self.message}; {words}")
+    def adjusted(self, desired: int, reason: ScalingReason, note: str) -> Proposal:
+        """The proposal after one more rule, with a note on that rule in the message."""
+        return replace(self, desired=desired, reason=reason, message=f"{self.message}; {note}")
 
 
 def propose(
-    state: StageMemory,
+    state: StageState,
     observation: StageObservation,
     *,
     settings: Autoscaling,
     scaling: Scaling,
-    pressure: Pressure | None = None,
-) -> tuple[StageMemory, Proposal]:
-    """What a stage wants, with its memory brought up to date except for the change itself."""
+    slo_risk: SloRisk | None = None,
+) -> tuple[StageState, Proposal]:
+    """The proposal for one stage, and its updated state; the change itself is recorded by ``finalize``."""
     at = observation.at
     state = with_pods(state, observation)
-    state = with_cap(state, observation=observation, limit=scaling.unschedulable_after_seconds)
-    need = assess(observation, settings=settings, stale_after=scaling.stale_after_seconds, stuck=state.stuck(at))
+    state = with_capacity_limit(state, observation=observation, unschedulable_after=scaling.unschedulable_after_seconds)
+    need = compute_need(
+        observation,
+        settings=settings,
+        stale_after=scaling.stale_after_seconds,
+        timed_out_pods=state.timed_out_pods(at),
+    )
     if need.panic:
         state = replace(state, panicked_at=at)
-    if need.panic or _pending(state, observation):
+    if need.panic or state.pending_pods(at):
         state = replace(state, unsettled_at=at)
-    proposal = _unlimited(state, need, observation=observation, settings=settings, pressure=pressure)
+    proposal = _initial_proposal(state, need, observation=observation, settings=settings, slo_risk=slo_risk)
     if need.known:
-        state, proposal = _press(state, proposal)
-        state, proposal = _stabilise(state, proposal)
-        proposal = _limit_speed(state, _keep_safe(state, proposal))
-    return state, _bound(proposal)
+        state, proposal = _apply_service_level(state, proposal)
+        state, proposal = _apply_windows(state, proposal)
+        proposal = _prevent_scale_down(state, proposal)
+        proposal = _apply_policies(state, proposal)
+    return state, _apply_bounds(proposal)
 
 
-def conclude(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Decision]:
-    """Make the proposal the decision, and remember the change."""
+def finalize(state: StageState, proposal: Proposal) -> tuple[StageState, Decision]:
+    """Turn the proposal into the decision, and record the change."""
     observation, need = proposal.observation, proposal.need
     change = proposal.desired - proposal.current
     state = with_change(state, at=observation.at, change=change, behavior=proposal.settings.behavior)
@@ -111,26 +118,27 @@ def conclude(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Decis
     )
 
 
-def _unlimited(
-    state: StageMemory,
+def _initial_proposal(
+    state: StageState,
     need: Need,
     *,
     observation: StageObservation,
     settings: Autoscaling,
-    pressure: Pressure | None,
+    slo_risk: SloRisk | None,
 ) -> Proposal:
-    cap = state.cap.replicas if state.cap and observation.at < state.cap.until else settings.max_replicas
-    reason = ScalingReason.PANIC if need.panic and need.replicas > observation.replicas else need.reason
+    limit, capacity = state.capacity_limit, settings.max_replicas
+    if limit is not None and observation.at < limit.until:
+        capacity = min(capacity, limit.replicas)
     return Proposal(
         observation=observation,
         settings=settings,
         need=need,
         desired=need.replicas,
         lowest=settings.min_replicas,
-        highest=max(settings.min_replicas, min(cap, settings.max_replicas)),
-        reason=reason,
+        highest=max(settings.min_replicas, capacity),
+        reason=ScalingReason.PANIC if need.panic and need.replicas > observation.replicas else need.reason,
         message=need.message,
-        pressure=pressure,
+        slo_risk=slo_risk,
     )
 
 
@@ -139,105 +147,114 @@ def _windows(behavior: Behavior) -> tuple[int, int]:
     return behavior.scale_up.stabilization_window_seconds, behavior.scale_down.stabilization_window_seconds
 
 
-def _press(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Proposal]:
-    """Let a violated latency raise a settled stage by one, and learn what the stage needs.
+def _apply_service_level(state: StageState, proposal: Proposal) -> tuple[StageState, Proposal]:
+    """Add one replica to a settled stage that violates a latency, and set its latency floor.
 
-    What is violated while the load asks for more, or more is starting, says nothing about the present number.
+    A violation while the stage is being scaled up, or pods are starting, does not show that the current number is too
+    small.
     """
-    current, at, behavior = proposal.current, proposal.observation.at, proposal.settings.behavior
-    pressure = proposal.pressure
-    if pressure is None or not pressure.violated:
+    current, at, risk = proposal.current, proposal.observation.at, proposal.slo_risk
+    if risk is None or not risk.violated:
         return state, proposal
-    up, down = _windows(behavior)
-    wait = max(up, down, SHORTEST_SLO_STEP_SECONDS)
+    wait = max(*_windows(proposal.settings.behavior), MIN_SLO_STEP_SECONDS)
     if proposal.desired > current or at - state.unsettled_at < wait:
         return state, proposal
-    until = at + LATENCY_MEMORY_WINDOWS * wait
-    state = replace(state, unsettled_at=at, latency_floor=LatencyFloor(replicas=current + 1, until=until))
-    return state, proposal.changed(current + 1, ScalingReason.SLO_VIOLATED, f"{pressure.message}: one more")
+    floor = LatencyFloor(replicas=current + 1, until=at + LATENCY_FLOOR_WINDOWS * wait)
+    state = replace(state, unsettled_at=at, latency_floor=floor)
+    return state, proposal.adjusted(current + 1, ScalingReason.SLO_VIOLATED, f"{risk.message}: one replica is added")
 
 
-def _stabilise(state: StageMemory, proposal: Proposal) -> tuple[StageMemory, Proposal]:
+def _apply_windows(state: StageState, proposal: Proposal) -> tuple[StageState, Proposal]:
     current, at, behavior = proposal.current, proposal.observation.at, proposal.settings.behavior
-    wanted = min(max(proposal.desired, proposal.lowest), proposal.settings.max_replicas)
+    needed = _within_settings(proposal)
     up, down = _windows(behavior)
-    state = with_recommendation(state, at=at, replicas=wanted, current=current, window=max(up, down))
+    window = max(up, down)
+    state = with_recommendation(state, at=at, replicas=needed, current=current, window=window)
     desired = stabilised(
-        wanted,
+        needed,
         current=current,
         past=state.recommendations,
         at=at,
         behavior=behavior,
         panic=proposal.need.panic,
     )
-    if proposal.observation.rolling_out and wanted < current:
-        state = with_recommendation(state, at=at, replicas=current, current=current, window=max(up, down))
-    if desired == wanted:
+    if proposal.observation.rolling_out and needed < current:
+        # The scale-down window starts again: the current number counts as needed now.
+        state = with_recommendation(state, at=at, replicas=current, current=current, window=window)
+    if desired == needed:
         return state, proposal
-    direction, seconds = ("less", down) if wanted < desired else ("more", up)
-    words = f"{desired} until the load has asked for {direction} during {seconds} s"
-    return state, proposal.changed(desired, ScalingReason.STABILIZING, words)
+    if needed < desired:
+        note = f"not below {desired} until fewer replicas have been needed for {down} s"
+    else:
+        note = f"not above {desired} until more replicas have been needed for {up} s"
+    return state, proposal.adjusted(desired, ScalingReason.STABILIZING, note)
 
 
-def _keep_safe(state: StageMemory, proposal: Proposal) -> Proposal:
-    """Hold a stage that wants to shrink when it must not."""
+def _prevent_scale_down(state: StageState, proposal: Proposal) -> Proposal:
+    """Keep the current number if the stage must not be scaled down now."""
     observation, current = proposal.observation, proposal.current
     if max(proposal.desired, proposal.lowest) >= current:
         return proposal
     window = proposal.settings.panic.window_seconds
-    calm = None if state.panicked_at is None else observation.at - state.panicked_at
-    if calm is not None and calm < window:
-        words = f"{current} until {window} s after the last panic, {calm:.0f} s ago"
-        return proposal.changed(current, ScalingReason.PANIC, words)
+    since_panic = None if state.panicked_at is None else observation.at - state.panicked_at
+    if since_panic is not None and since_panic < window:
+        note = f"not scaled down until {window} s after the last panic ({since_panic:.0f} s ago)"
+        return proposal.adjusted(current, ScalingReason.PANIC, note)
     if observation.rolling_out:
-        return proposal.changed(current, ScalingReason.ROLLING_OUT, f"{current} until the rollout is over")
-    if observation.draining:
-        words = f"{current} until {observation.draining} leaving pods are drained"
-        return proposal.changed(current, ScalingReason.DRAINING, words)
-    if pending := _pending(state, observation):
-        words = f"{current} until {pending} pending pods are ready or given up"
-        return proposal.changed(current, ScalingReason.PODS_PENDING, words)
-    return _keep_latency(state, proposal)
+        return proposal.adjusted(current, ScalingReason.ROLLING_OUT, "not scaled down until the rollout is complete")
+    if observation.terminating:
+        note = f"not scaled down until the terminating pods ({observation.terminating}) have ended"
+        return proposal.adjusted(current, ScalingReason.DRAINING, note)
+    if pending := state.pending_pods(observation.at):
+        note = f"not scaled down until the pending pods ({pending}) are ready or have timed out"
+        return proposal.adjusted(current, ScalingReason.PODS_PENDING, note)
+    return _prevent_high_latency(state, proposal)
 
 
-def _keep_latency(state: StageMemory, proposal: Proposal) -> Proposal:
-    """Hold a stage that would become too slow if it shrank."""
-    observation, current = proposal.observation, proposal.current
-    if proposal.pressure is not None:
-        reason = ScalingReason.SLO_VIOLATED if proposal.pressure.violated else ScalingReason.SLO_AT_RISK
-        return proposal.changed(current, reason, f"{proposal.pressure.message}: not shrinking")
-    floor = state.latency_floor
-    if floor is not None and observation.at < floor.until and proposal.desired < floor.replicas:
-        words = f"fewer than {floor.replicas} violated the service level lately"
-        return proposal.changed(min(current, floor.replicas), ScalingReason.SLO_AT_RISK, words)
+def _prevent_high_latency(state: StageState, proposal: Proposal) -> Proposal:
+    """Keep the replicas that the stage needs for its latency."""
+    current, risk, floor = proposal.current, proposal.slo_risk, state.latency_floor
+    if risk is not None:
+        reason = ScalingReason.SLO_VIOLATED if risk.violated else ScalingReason.SLO_AT_RISK
+        return proposal.adjusted(current, reason, f"{risk.message}: not scaled down")
+    if floor is not None and proposal.observation.at < floor.until and proposal.desired < floor.replicas:
+        lowest = min(current, floor.replicas)
+        note = f"not below {lowest}: fewer than {floor.replicas} replicas violated slo recently"
+        return proposal.adjusted(lowest, ScalingReason.SLO_AT_RISK, note)
     return proposal
 
 
-def _pending(state: StageMemory, observation: StageObservation) -> int:
-    """Pods that may still become ready."""
-    return len(state.unready_pods) - state.stuck(observation.at)
-
-
-def _limit_speed(state: StageMemory, proposal: Proposal) -> Proposal:
+def _apply_policies(state: StageState, proposal: Proposal) -> Proposal:
     current, at, behavior = proposal.current, proposal.observation.at, proposal.settings.behavior
-    fastest_up = highest_allowed(current, events=state.events, at=at, rules=behavior.scale_up)
-    fastest_down = lowest_allowed(current, events=state.events, at=at, rules=behavior.scale_down)
-    wanted = min(max(proposal.desired, proposal.lowest), proposal.settings.max_replicas)
-    allowed = min(max(wanted, fastest_down), fastest_up)
-    if allowed == wanted:
+    highest = highest_allowed(current, events=state.events, at=at, rules=behavior.scale_up)
+    lowest = lowest_allowed(current, events=state.events, at=at, rules=behavior.scale_down)
+    desired = _within_settings(proposal)
+    allowed = min(max(desired, lowest), highest)
+    if allowed == desired:
         return proposal
-    return proposal.changed(allowed, ScalingReason.POLICY_LIMITED, f"{allowed} by the policies of behavior")
+    bound = "not above" if allowed < desired else "not below"
+    note = f"{bound} {allowed} because of the policies of autoscaling.behavior"
+    return proposal.adjusted(allowed, ScalingReason.POLICY_LIMITED, note)
 
 
-def _bound(proposal: Proposal) -> Proposal:
+def _within_settings(proposal: Proposal) -> int:
+    """The proposed replicas within ``minReplicas`` and ``maxReplicas``."""
+    return min(max(proposal.desired, proposal.lowest), proposal.settings.max_replicas)
+
+
+def _apply_bounds(proposal: Proposal) -> Proposal:
+    """Apply ``minReplicas``, ``maxReplicas`` and the capacity of the pool."""
     desired, settings = proposal.desired, proposal.settings
     if desired > settings.max_replicas:
-        words = f"maxReplicas is {settings.max_replicas}"
-        proposal = proposal.changed(settings.max_replicas, ScalingReason.AT_MAXIMUM, words)
+        note = f"limited to {settings.max_replicas} by maxReplicas"
+        proposal = proposal.adjusted(settings.max_replicas, ScalingReason.AT_MAXIMUM, note)
     if proposal.desired > proposal.highest:
-        words = f"the pool has room for {proposal.highest}: add nodes, or lower the load; tried again later"
-        return proposal.changed(proposal.highest, ScalingReason.UNSCHEDULABLE, words)
+        note = (
+            f"limited to {proposal.highest} by the capacity of the pool: add nodes, or lower maxReplicas; the operator "
+            "tries again automatically"
+        )
+        return proposal.adjusted(proposal.highest, ScalingReason.UNSCHEDULABLE, note)
     if desired < settings.min_replicas:
-        words = f"minReplicas is {settings.min_replicas}"
-        return proposal.changed(settings.min_replicas, ScalingReason.AT_MINIMUM, words)
+        note = f"raised to {settings.min_replicas} by minReplicas"
+        return proposal.adjusted(settings.min_replicas, ScalingReason.AT_MINIMUM, note)
     return proposal

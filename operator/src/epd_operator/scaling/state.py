@@ -1,4 +1,7 @@
-"""What a stage's autoscaler remembers between two decisions. Immutable; times are seconds on the caller's clock."""
+"""The state of a stage's scaling that is kept from one decision to the next. Immutable.
+
+Times are in seconds, on the caller's clock.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from dataclasses import dataclass, replace
 from epd_operator.api.v1alpha1.autoscaling import Behavior
 from epd_operator.scaling.model import StageObservation
 
-STARTING_LIMIT_SECONDS = 1800.0
-"""A pod that was never ready for longer than this is stuck: no supply to wait for."""
+START_TIMEOUT_SECONDS = 1800.0
+"""A pod that has never been ready, and is not ready after this time, does not count as supply."""
 
-RESTART_LIMIT_SECONDS = 300.0
+RESTART_TIMEOUT_SECONDS = 300.0
 """The same for a pod that was ready before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """What the load alone asked for."""
+    """The replicas that the load needed at some time."""
 
     at: float
     replicas: int
@@ -25,7 +28,7 @@ class Recommendation:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleEvent:
-    """A change that was decided: replicas added, or removed where negative."""
+    """A decided change: the number of added replicas; negative if replicas were removed."""
 
     at: float
     change: int
@@ -33,26 +36,26 @@ class ScaleEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadyPod:
-    """A pod that takes no requests, since when, and whether it ever did."""
+    """A pod that is not ready: since when, and whether it was ready before."""
 
     name: str
     since: float
     was_ready: bool
 
-    def is_stuck(self, at: float) -> bool:
-        """Whether it is no supply to wait for any more."""
-        limit = RESTART_LIMIT_SECONDS if self.was_ready else STARTING_LIMIT_SECONDS
-        return at - self.since >= limit
+    def has_timed_out(self, at: float) -> bool:
+        """Whether the pod no longer counts as supply."""
+        timeout = RESTART_TIMEOUT_SECONDS if self.was_ready else START_TIMEOUT_SECONDS
+        return at - self.since >= timeout
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cap:
-    """What the pool could place when pods of the stage found no node.
+class CapacityLimit:
+    """The capacity of the pool, observed when the scheduler found no node for pods of the stage.
 
     Attributes:
         replicas: pods that had a node.
-        until: when growing beyond it is tried again.
-        attempts: how often it was tried without success; each doubles the wait.
+        until: when the stage may be scaled up beyond the limit again.
+        attempts: failed attempts in a row; each doubles the time until the next.
     """
 
     replicas: int
@@ -62,11 +65,11 @@ class Cap:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyFloor:
-    """Replicas that a stage needs for its latency, learnt from a violation.
+    """Replicas below which a stage is not scaled down, because fewer replicas violated the service level.
 
     Attributes:
-        replicas: one more than violated it.
-        until: how long the stage is not shrunk below that.
+        replicas: one more than the number that violated it.
+        until: when the floor expires.
     """
 
     replicas: int
@@ -74,18 +77,20 @@ class LatencyFloor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageMemory:
-    """Memory of one stage. A new one is safe: it lets the stage grow at once and shrink after a full window.
+class StageState:
+    """State of one stage.
+
+    With a new state, a stage can be scaled up at once, but is scaled down only after a whole stabilisation window.
 
     Attributes:
-        recommendations: what the load asked for, within the longest stabilisation window.
+        recommendations: replicas that the load needed, within the longest stabilisation window.
         events: changes within the longest period of a policy.
-        panicked_at: when the load was last beyond the panic threshold.
-        unsettled_at: when pods were last pending, the stage in panic, or raised for a latency.
+        panicked_at: when the load was last above the panic threshold.
+        unsettled_at: when pods were last pending, the load was above the panic threshold, or a latency added a replica.
         ready_pods: pods that were ready at the last decision.
-        unready_pods: pods that were not.
-        cap: limit of the pool; None where none is known.
-        latency_floor: what the last violated latency taught; None where there was none.
+        unready_pods: pods that were not ready at the last decision.
+        capacity_limit: limit of the pool; None if none is known.
+        latency_floor: floor from the last violated latency; None if there was none.
     """
 
     recommendations: tuple[Recommendation, ...] = ()
@@ -94,16 +99,20 @@ class StageMemory:
     unsettled_at: float = -math.inf
     ready_pods: frozenset[str] = frozenset()
     unready_pods: tuple[UnreadyPod, ...] = ()
-    cap: Cap | None = None
+    capacity_limit: CapacityLimit | None = None
     latency_floor: LatencyFloor | None = None
 
-    def stuck(self, at: float) -> int:
-        """Pods that are no supply to wait for."""
-        return sum(pod.is_stuck(at) for pod in self.unready_pods)
+    def timed_out_pods(self, at: float) -> int:
+        """Number of pods that have not become ready in time, and do not count as supply."""
+        return sum(pod.has_timed_out(at) for pod in self.unready_pods)
+
+    def pending_pods(self, at: float) -> int:
+        """Number of pods that are not ready and have not timed out."""
+        return len(self.unready_pods) - self.timed_out_pods(at)
 
 
-def with_pods(state: StageMemory, observation: StageObservation) -> StageMemory:
-    """Note which pods are ready, and since when the others are not."""
+def with_pods(state: StageState, observation: StageObservation) -> StageState:
+    """Record which pods are ready, and since when the others are not."""
     before = {pod.name: pod for pod in state.unready_pods}
     unready = tuple(
         before.get(pod.name, UnreadyPod(name=pod.name, since=observation.at, was_ready=pod.name in state.ready_pods))
@@ -113,19 +122,19 @@ def with_pods(state: StageMemory, observation: StageObservation) -> StageMemory:
     return replace(state, ready_pods=frozenset(pod.name for pod in observation.pods if pod.ready), unready_pods=unready)
 
 
-def with_recommendation(state: StageMemory, *, at: float, replicas: int, current: int, window: float) -> StageMemory:
-    """Add what the load asks for, and forget what is older than the window.
+def with_recommendation(state: StageState, *, at: float, replicas: int, current: int, window: float) -> StageState:
+    """Add the replicas that the load needs, and drop recommendations that are older than the window.
 
-    Without a past (a new stage, a new operator, metrics that were away for a whole window) the present number counts
-    as recommended: one low sample after a blind time must not shrink the stage.
+    Without earlier recommendations (a new stage, a new operator, metrics missing for a whole window), the current
+    number counts as one. So a single low sample does not scale the stage down.
     """
     kept = tuple(r for r in state.recommendations if at - r.at < window)
     past = kept or (Recommendation(at=at, replicas=current),)
     return replace(state, recommendations=(*past, Recommendation(at=at, replicas=replicas)))
 
 
-def with_change(state: StageMemory, *, at: float, change: int, behavior: Behavior) -> StageMemory:
-    """Add a decided change, and forget those that no policy looks at any more."""
+def with_change(state: StageState, *, at: float, change: int, behavior: Behavior) -> StageState:
+    """Add a decided change, and drop changes that are older than the period of every policy."""
     longest = max(p.period_seconds for p in (*behavior.scale_up.policies, *behavior.scale_down.policies))
     kept = tuple(e for e in state.events if at - e.at < longest)
     return replace(state, events=(*kept, ScaleEvent(at=at, change=change)) if change else kept)

@@ -120,21 +120,24 @@ def test_the_reason_of_a_pod_becomes_the_reason_of_the_object() -> None:
     }
     found = status(replace(world.observation(), pods=(pod,)))
     assert condition(found, "Ready")["reason"] == "Unschedulable"
-    assert condition(found, "Ready")["message"] == "encoder 0/2: pod qwen-encoder-x: no GPU"
-    assert condition(found, "Available")["message"] == "stage encoder has no ready pod"
+    assert condition(found, "Ready")["message"] == "encoder 0/2: pod qwen-encoder-x cannot be scheduled: no GPU"
+    available = condition(found, "Available")
+    assert available["message"].startswith("stage encoder has no ready pod, so requests cannot be answered: ")
 
 
 def test_a_name_taken_by_a_stranger_stalls() -> None:
-    taken = {ChildKey("Service", "qwen"): ForeignOwner(description="somebody else")}
-    found = status(replace(World(IDENTITY).observation(), taken=taken))
+    foreign_owners = {ChildKey("Service", "qwen"): ForeignOwner(description="Deployment other")}
+    found = status(replace(World(IDENTITY).observation(), foreign_owners=foreign_owners))
     assert holds(found)["Stalled"] == "True"
     assert holds(found)["Reconciling"] == "False"
     assert condition(found, "Stalled")["reason"] == "NameTaken"
+    assert "Service qwen already exists" in condition(found, "Stalled")["message"]
+    assert "Deployment other" in condition(found, "Stalled")["message"]
 
 
 def test_a_name_that_an_earlier_object_still_holds_only_waits() -> None:
-    taken = {ChildKey("Service", "qwen"): ForeignOwner(description="EPDDeployment qwen", leaving=True)}
-    found = status(replace(World(IDENTITY).observation(), taken=taken))
+    foreign_owners = {ChildKey("Service", "qwen"): ForeignOwner(description="EPDDeployment qwen", terminating=True)}
+    found = status(replace(World(IDENTITY).observation(), foreign_owners=foreign_owners))
     assert holds(found)["Stalled"] == "False"
     assert condition(found, "Ready")["reason"] == "WaitingForRemoval"
 

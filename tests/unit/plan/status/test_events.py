@@ -150,7 +150,7 @@ def test_notes_are_single_lines_within_the_limits_of_the_api_and_reasons_are_kno
 def test_a_note_is_cut_by_bytes_and_cleaned(message: str) -> None:
     decision = Decision(stage=StageKey(StageName.PD), current=1, desired=2, reason=ScalingReason.PANIC, message=message)
     note = scaling_event(decision).note
-    assert note.startswith("pd from 1 to 2 replicas: ")
+    assert note.startswith("scaling pd from 1 to 2 replicas: ")
     assert len(note.encode()) <= MAX_NOTE
     assert "\n" not in note
     assert "\x1b" not in note

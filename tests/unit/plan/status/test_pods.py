@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from epd_operator.objects.text import MAX_TEXT
-from epd_operator.plan.status.pods import Problem, problem_of, worst
+from epd_operator.plan.status.pods import Problem, most_urgent, problem_of
 from epd_operator.plan.status.reasons import Reason
 
 
@@ -41,7 +41,7 @@ def test_a_leaving_pod_has_no_problem() -> None:
 
 def test_the_schedulers_words_are_passed_on() -> None:
     found = problem(pod(conditions=[{"type": "PodScheduled", "status": "False", "message": "0/3 nodes: no GPU"}]))
-    assert found == Problem(Reason.UNSCHEDULABLE, "pod p: 0/3 nodes: no GPU")
+    assert found == Problem(Reason.UNSCHEDULABLE, "pod p cannot be scheduled: 0/3 nodes: no GPU")
 
 
 def test_both_texts_of_a_failing_image_pull_give_the_same_message_so_that_status_rests() -> None:
@@ -71,7 +71,7 @@ def test_a_restarted_container_tells_why_until_it_is_ready_again() -> None:
 def test_a_container_that_has_been_ready_is_not_said_to_start() -> None:
     status = {"name": "pd", "ready": False, "started": True, "state": {"running": {}}}
     described = {**pod(status), "spec": {"containers": [{"name": "pd", "startupProbe": {"httpGet": {}}}]}}
-    assert problem(described).message == "pod p, container pd: it has started, but is not ready now"
+    assert problem(described).message == "pod p, container pd: started, but no longer ready"
     status["started"] = False
     assert problem(described).message == "pod p is starting"
     status.update(started=True, name="encoder-0")  # without a startup probe, so started from the beginning
@@ -81,8 +81,8 @@ def test_a_container_that_has_been_ready_is_not_said_to_start() -> None:
 def test_the_worst_container_speaks_for_the_pod_and_the_worst_pod_for_the_stage() -> None:
     found = problem(pod({"name": "a", "ready": False, "state": {"running": {}}}, waiting("ImagePullBackOff", "gone")))
     assert found.reason is Reason.IMAGE_PULL_FAILED
-    assert worst([Problem(Reason.PODS_STARTING, "x"), found]) == found
-    assert worst([]) is None
+    assert most_urgent([Problem(Reason.PODS_STARTING, "x"), found]) == found
+    assert most_urgent([]) is None
 
 
 def test_text_from_pods_is_bounded_and_on_one_line() -> None:
@@ -101,7 +101,7 @@ def test_an_image_name_of_any_length_and_content_gives_a_bounded_message() -> No
 def test_a_pod_that_the_node_turned_away_is_told_with_the_kubelets_words() -> None:
     found = problem(pod(phase="Failed", reason="UnexpectedAdmissionError", message="Allocate failed: no GPU"))
     assert found == Problem(
-        Reason.PODS_FAILED, "pod p has failed for good: UnexpectedAdmissionError: Allocate failed: no GPU"
+        Reason.PODS_FAILED, "pod p has failed permanently: UnexpectedAdmissionError: Allocate failed: no GPU"
     )
 
 

@@ -1,4 +1,4 @@
-"""What the registry knows of each kind of child, and what builders of children get."""
+"""An entry of the registry of children, and the input of its builder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epd_operator.plan.observation import Observation
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 WORKER_ROLE = "epd-worker-discovery"
-"""Comes with the chart. It is bound by name, so that the operator needs none of the rights that the role grants."""
+"""ClusterRole of the chart. It is bound by name, so the operator does not need the rights that the role grants."""
 
 ALL_VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
@@ -32,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class ChildContext:
-    """What children are built from.
+    """The input of the builders of children.
 
     Attributes:
         spec: the spec of the EPDDeployment.
@@ -57,13 +57,13 @@ class ChildKind:
     """One kind of child.
 
     Attributes:
-        kind: where the API server keeps it.
-        build: every child of this kind that should exist now.
-        purpose: what users get from it, for the documentation.
+        kind: the kind, with its path at the API server.
+        build: builds every child of this kind that should exist now.
+        purpose: its use, for the documentation.
         drift: how a live child is compared with the plan.
         verbs: rights that the operator needs on it; the chart's roles are generated from them.
-        optional: the operator works without it, because no other child depends on it.
-        absence: what does not work where the operator has no rights on the kind, or it is not served.
+        optional: whether the operator works without it, because no other child depends on it.
+        absence: what does not work if the API server does not serve the kind, or the operator has no rights on it.
     """
 
     kind: Kind

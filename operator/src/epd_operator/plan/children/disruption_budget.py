@@ -12,10 +12,10 @@ from epd_operator.plan.drift import DriftRules
 
 
 def _disruption_budgets(context: ChildContext) -> Iterator[dict[str, Any]]:
-    """Lets node drains evict a quarter of a stage's pods at a time, rounded up: at least one, so that no drain hangs.
+    """A node drain may evict a quarter of a stage's pods at a time, rounded up: at least one, so no drain is blocked.
 
-    A pod is a whole unit in every topology, also a co-located group. A pod that is not ready may always be evicted:
-    it serves no request, and waiting for it would keep its broken node from being drained.
+    In every topology a pod serves alone, also a co-located group. A pod that is not ready may always be evicted: it
+    serves no request, and would block the drain of a broken node.
     """
     identity = context.identity
     if context.spec.disruption_budget.mode is not Management.MANAGED:

@@ -18,45 +18,45 @@ from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_POR
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 FRONTEND = StageKey(StageName.FRONTEND)
-"""The frontends that receive the requests of clients."""
+"""The frontends, which receive the requests of clients."""
 
 
 def endpoint_url(spec: EPDDeploymentSpec, *, identity: Identity) -> str:
-    """Where clients inside the cluster find the OpenAI-compatible API."""
+    """URL of the OpenAI-compatible API inside the cluster."""
     return f"http://{identity.service_name}.{identity.namespace}.svc:{spec.frontend.service.port}"
 
 
 def _service(context: ChildContext) -> Iterator[dict[str, Any]]:
     """One stable address for clients, in every topology."""
-    identity, published = context.identity, context.spec.frontend.service
+    identity, service = context.identity, context.spec.frontend.service
     metadata = identity.metadata(identity.service_name, FRONTEND)
-    if published.annotations:
-        metadata["annotations"] = dict(published.annotations)
+    if service.annotations:
+        metadata["annotations"] = dict(service.annotations)
     yield {
         "apiVersion": SERVICE.api_version,
         "kind": SERVICE.kind,
         "metadata": metadata,
         "spec": {
-            "type": published.type,
+            "type": service.type,
             "selector": identity.selector(FRONTEND),
-            "ports": [{"name": "http", "port": published.port, "targetPort": "http", "protocol": "TCP"}],
+            "ports": [{"name": "http", "port": service.port, "targetPort": "http", "protocol": "TCP"}],
         },
     }
 
 
 def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
-    """One policy for all pods, and one that opens the frontends. Together they allow what either of them allows."""
+    """One policy for all pods, and one for the frontends. A pod accepts what any of its policies allows."""
     identity = context.identity
     if context.spec.network_policy.mode is not Management.MANAGED:
         return
-    mine = {DEPLOYMENT_LABEL: identity.name}
+    own_pods = {DEPLOYMENT_LABEL: identity.name}
     yield _policy(
         identity.metadata(identity.policy_name),
-        pods=mine,
+        pods=own_pods,
         ingress=[
-            # All ports: Dynamo's requests and events and UCX use ports that the kernel chooses.
-            {"from": [{"podSelector": {"matchLabels": mine}}]},
-            # All pods of the cluster: these ports only report numbers and accept no commands.
+            # All ports: Dynamo and UCX use ports that the kernel chooses.
+            {"from": [{"podSelector": {"matchLabels": own_pods}}]},
+            # All pods of the cluster: these ports serve only metrics, and accept no commands.
             {"from": [{"namespaceSelector": {}}], "ports": [_tcp(port) for port in metrics_ports(context.stages)]},
         ],
     )
@@ -68,7 +68,10 @@ def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
 
 
 def metrics_ports(stages: Iterable[StagePlan]) -> list[int]:
-    """Ports of Dynamo's and NIXL's metrics of all processes. No ranges: not every network plugin supports them."""
+    """Ports of the metrics of Dynamo and NIXL of all processes.
+
+    No ranges of ports: not every network plugin supports them.
+    """
     slots = {
         port["containerPort"] - SYSTEM_PORT
         for stage in stages
@@ -98,7 +101,7 @@ SERVICES = ChildKind(
     purpose="the address of the frontends",
     absence="new deployments have no endpoint",
     drift=DriftRules(exact_fields=frozenset({"selector"})),
-    # It is never deleted by the operator: it is the same in every topology.
+    # No right to delete: it exists in every topology.
     verbs=("get", "list", "watch", "create", "patch"),
     optional=True,
 )

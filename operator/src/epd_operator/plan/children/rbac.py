@@ -20,7 +20,7 @@ def _service_account(context: ChildContext) -> Iterator[dict[str, Any]]:
 
 
 def _role_binding(context: ChildContext) -> Iterator[dict[str, Any]]:
-    """Lets the pods use Dynamo's discovery in their own namespace."""
+    """The right to use Dynamo's discovery in the namespace of the pods."""
     identity = context.identity
     yield {
         "apiVersion": ROLE_BINDING.api_version,
@@ -42,7 +42,7 @@ SERVICE_ACCOUNTS = ChildKind(
     build=_service_account,
     purpose="the account that the pods run as",
     absence="no pods can be created",
-    # It is never deleted by the operator: it is the same in every topology.
+    # No right to delete: it exists in every topology.
     verbs=("get", "list", "watch", "create", "patch"),
 )
 

@@ -1,7 +1,7 @@
 """The registry of the kinds of children, in the order in which children are applied.
 
 A new kind of child is one entry here and one builder. The planner, the drift check, the watches, the observation, the
-chart's roles (``make crds``) and the tests walk this registry.
+chart's roles (``make crds``) and the tests use this registry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHILDREN: tuple[ChildKind, ...] = (
     SERVICE_ACCOUNTS,
     ROLE_BINDINGS,
     SERVICES,
-    # What protects pods is applied before them.
+    # These protect pods, so they are applied before the Deployments.
     NETWORK_POLICIES,
     DISRUPTION_BUDGETS,
     STAGE_SCALES,
@@ -42,7 +42,7 @@ def child_kind(name: str) -> ChildKind:
 
 
 def kind_named(name: str) -> Kind:
-    """Where the API server keeps children of a kind.
+    """The kind of children with this name.
 
     Raises:
         KeyError: the operator has no children of this kind.

@@ -1,4 +1,4 @@
-"""The scale object of a stage that an external autoscaler drives: EPDStageScale.
+"""The scale object of a stage that an external autoscaler scales: EPDStageScale.
 
 The object is applied without ``spec.replicas``, which belongs to the autoscaler. Its first number is written once, by
 another field manager, before the object is applied.
@@ -20,6 +20,7 @@ from epd_operator.plan.workloads.progress import progress_of
 
 
 def _stage_scales(context: ChildContext) -> Iterator[dict[str, Any]]:
+    """A scale object for each stage in mode External."""
     for stage in _external(context):
         yield stage_scale(identity=context.identity, stage=stage.key)
 
@@ -34,7 +35,7 @@ def stage_scale(*, identity: Identity, stage: StageKey) -> dict[str, Any]:
 
 
 def scale_seeds(context: ChildContext) -> Iterator[dict[str, Any]]:
-    """First contents of scale objects that do not exist yet. An autoscaler that reads 0 replicas would never act."""
+    """First contents of scale objects that do not exist yet. An autoscaler never scales an object with 0 replicas."""
     for stage in _external(context):
         scale = stage_scale(identity=context.identity, stage=stage.key)
         if ChildKey.of(scale) not in context.observation.children:
@@ -56,13 +57,13 @@ def scale_statuses(context: ChildContext) -> Iterator[dict[str, Any]]:
 
 
 def scale_status(*, identity: Identity, stage: StageKey, pods: int) -> dict[str, Any]:
-    """What autoscalers read: how many pods there are, and a label selector for them."""
+    """The status that autoscalers read: the number of pods, and a label selector for them."""
     selector = ",".join(f"{name}={value}" for name, value in sorted(identity.selector(stage).items()))
     return {"replicas": pods, "selector": selector}
 
 
 def _external(context: ChildContext) -> Iterator[StagePlan]:
-    """Stages whose replicas an external autoscaler decides."""
+    """Stages that an external autoscaler scales."""
     return (s for s in context.stages if mode_of(context.spec, s.name) is AutoscalingMode.EXTERNAL)
 
 

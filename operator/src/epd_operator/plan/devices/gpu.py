@@ -18,7 +18,7 @@ class Placement:
     Attributes:
         pool: the pool of nodes; None for a pod without GPUs.
         gpus: GPUs of the pod.
-        shared_memory: size of /dev/shm as a quantity; None leaves the container runtime's default.
+        shared_memory: size of /dev/shm as a quantity; None for the default of the container runtime.
     """
 
     pool: Pool | None = None
@@ -52,7 +52,7 @@ class Placement:
         return [{"name": "epd-shm", "emptyDir": {"medium": "Memory", "sizeLimit": self.shared_memory}}]
 
     def volume_mounts(self) -> list[dict[str, Any]]:
-        """Where containers see that volume."""
+        """Where containers mount that volume."""
         return [] if self.shared_memory is None else [{"name": "epd-shm", "mountPath": SHARED_MEMORY_PATH}]
 
 
@@ -65,4 +65,4 @@ def pool_named(spec: EPDDeploymentSpec, *, stage: StageName, name: str) -> Pool:
     for pool in spec.pools:
         if pool.name == name:
             return pool
-    raise ValueError(f"spec.{stage}.pool: spec.pools has no pool {name!r}")
+    raise ValueError(f"spec.{stage}.pool: spec.pools has no pool {name!r}: add the pool, or correct the name")

@@ -1,7 +1,7 @@
 """Command lines of the launcher, epd_worker, which runs, probes and drains the processes of a pod.
 
-The launcher is in the worker image and must not be imported here. tests/unit/contracts checks both sides against each
-other: options, the document of a group, ports and defaults.
+The launcher is in the worker image and cannot be imported here. tests/unit/contracts compares both sides: options, the
+document of a group, ports and defaults.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ LAUNCHER = ("python3", "-m", "epd_worker")
 CONTROL_PORT = 9400
 """Port of the launcher, which answers probes and starts the drain."""
 DRAIN_SETTLE_SECONDS = 6
-"""Two missed readiness probes and Dynamo's discovery debounce: after that no new request arrives."""
+"""Time of two failed readiness probes and of Dynamo's discovery: after it no new request arrives."""
 
 _CONTROL = ("--control-port", str(CONTROL_PORT))
 DRAIN_COMMAND = [*LAUNCHER, "drain", *_CONTROL]
-"""The preStop hook: drains the pod's processes and returns when they are done."""
+"""The preStop hook: drains the processes of the pod, and returns when they are drained."""
 
 
 def run_command(process: Process, *, drain: Drain) -> list[str]:
-    """Run the only process of a pod."""
+    """The command line that runs the only process of a pod."""
     return [
         *LAUNCHER,
         "run",
@@ -39,12 +39,12 @@ def run_command(process: Process, *, drain: Drain) -> list[str]:
 
 
 def run_group_command(*, drain: Drain) -> list[str]:
-    """Run all processes of a co-located group; they are described by ``group_document``."""
+    """The command line that runs all processes of a co-located group; ``group_document`` describes them."""
     return [*LAUNCHER, "run-group", *drain_options(drain)]
 
 
 def stub_command(*, container: str) -> list[str]:
-    """Keep a container running that only provides its name to a process of another container."""
+    """The command line of a container that only provides the identity (name) of a process for Dynamo discovery."""
     return [*LAUNCHER, "stub", "--name", container]
 
 
@@ -69,5 +69,5 @@ def group_document(processes: Sequence[Process], *, cuda_mps: bool) -> str:
 
 
 def drain_options(drain: Drain) -> list[str]:
-    """Options that say how processes are drained before the pod terminates."""
+    """Options of the drain before a pod terminates."""
     return [*_CONTROL, "--drain-timeout", str(drain.timeout_seconds), "--settle", str(DRAIN_SETTLE_SECONDS)]

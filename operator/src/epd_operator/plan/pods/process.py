@@ -22,8 +22,8 @@ HTTP_PORT = 8000
 SYSTEM_PORT = 9090
 """Metrics of the first process of a pod, served by the launcher; further processes count up."""
 ENGINE_PORT = 9190
-"""Dynamo's system server of the first process of a pod; further processes count up. Besides health and metrics it
-accepts unauthenticated commands, such as to sleep: it listens inside the pod only."""
+"""Dynamo's system server of the first process of a pod; further processes count up. It accepts unauthenticated
+commands, such as to sleep, so it listens inside the pod only."""
 SIDE_CHANNEL_PORT = 20097
 """NIXL's handshake port of the first process of a pod; further processes count up."""
 TELEMETRY_PORT = 19090
@@ -35,11 +35,11 @@ class Process:
     """One Dynamo process of a pod.
 
     Attributes:
-        role: what it does.
-        container: name by which Dynamo's discovery knows the process within its pod.
-        slot: place among the pod's processes; ports count up with it.
+        role: its role: frontend, worker, encoder or PD.
+        container: its name for Dynamo's discovery, unique in the pod.
+        slot: its number in the pod, from 0; it is added to the base of each port.
         command: its command line.
-        env: variables of this process alone.
+        env: variables of this process only.
     """
 
     role: Role
@@ -50,37 +50,37 @@ class Process:
 
     @property
     def system_port(self) -> int:
-        """Port where other pods can read the process's metrics."""
+        """Port on which other pods can read the metrics of the process."""
         return SYSTEM_PORT + self.slot
 
     @property
     def relayed_port(self) -> int | None:
-        """The same port if the launcher has to serve it; a frontend serves its metrics on its HTTP port."""
+        """The same port, if the launcher serves it; None for a frontend, which serves metrics on its HTTP port."""
         return None if self.role is Role.FRONTEND else self.system_port
 
     @property
     def health_url(self) -> str:
-        """Where the process reports whether it serves."""
-        return f"http://127.0.0.1:{self._own_port}/health"
+        """URL of the health check of the process."""
+        return f"http://127.0.0.1:{self._local_port}/health"
 
     @property
     def models_url(self) -> str | None:
-        """Where a frontend lists models: it is healthy before it knows a worker, but cannot answer."""
+        """URL where a frontend lists its models: without a worker it is healthy, but cannot answer requests."""
         return f"http://127.0.0.1:{HTTP_PORT}/v1/models" if self.role is Role.FRONTEND else None
 
     @property
     def metrics_url(self) -> str:
-        """Where the process counts its requests."""
-        return f"http://127.0.0.1:{self._own_port}/metrics"
+        """URL of the metrics of the process, inside the pod."""
+        return f"http://127.0.0.1:{self._local_port}/metrics"
 
     @property
-    def _own_port(self) -> int:
+    def _local_port(self) -> int:
         return HTTP_PORT if self.role is Role.FRONTEND else ENGINE_PORT + self.slot
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """What distinguishes one engine process from another of the same deployment."""
+    """Options of one engine process, in addition to those of the deployment."""
 
     gpus: int = 1
     embedding_cache: str | None = None
@@ -122,7 +122,7 @@ def engine_command(spec: EPDDeploymentSpec, *, role: Role, options: EngineOption
 def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity, revision: str) -> list[dict[str, object]]:
     """Environment that all processes of a pod share: identity, discovery, transfer and home folder."""
     ucx = ucx_environment(spec.transfer)
-    # The order is part of the pod template: another order would roll all pods when the operator is upgraded.
+    # The order is part of the pod template: a new order would replace all pods when the operator is upgraded.
     fixed = {
         **dynamo.pod_environment(namespace=identity.dynamo_namespace(revision)),
         **backend_of(spec).pod_environment,
@@ -162,7 +162,7 @@ def literals(values: Mapping[str, str]) -> list[dict[str, object]]:
 
 
 def user_environment(*lists: list[EnvVar] | None) -> list[dict[str, object]]:
-    """Variables of the user; later lists override earlier ones, in order of first appearance."""
+    """Variables from the spec, in the order of their first appearance; later lists override earlier ones."""
     merged: dict[str, dict[str, object]] = {}
     for variables in lists:
         for variable in variables or ():

@@ -1,4 +1,4 @@
-"""Pods: what every stage's pods have in common."""
+"""The pod template: the parts that are the same for the pods of all stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epd_operator.plan.devices.transfer import rdma_capabilities, rdma_limits
 from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_COMMAND
 
 SHUTDOWN_SECONDS = 30
-"""What a drained process gets between SIGTERM and SIGKILL."""
+"""Time between SIGTERM and SIGKILL for a drained process."""
 PROBE_PERIOD_SECONDS = 2
 WORKER_USER = 1000
 
@@ -51,7 +51,7 @@ class PodBuilder:
         self._templates = [t for t in (spec.pod_template, template) if t is not None]
 
     def build(self, containers: list[ContainerPlan]) -> dict[str, Any]:
-        """The template: metadata and spec. Of several containers the last is the one that kubectl shows unless told."""
+        """The template: metadata and spec. The last of several containers is the default container of kubectl."""
         metadata: dict[str, Any] = {
             "labels": {**self._merged("labels"), **self._identity.labels(self._stage), **DISCOVERY_LABELS}
         }
@@ -79,9 +79,9 @@ class PodBuilder:
         if self._spec.runtime.image_pull_secrets:
             spec["imagePullSecrets"] = [{"name": s.name} for s in self._spec.runtime.image_pull_secrets]
         for name in ("affinity", "priority_class_name", "runtime_class_name"):
-            value = self._last(name)
+            value = self._last_set(name)
             if value is not None:
-                spec[_camel(name)] = value
+                spec[_camel_case(name)] = value
         return spec
 
     def _container(self, plan: ContainerPlan) -> dict[str, Any]:
@@ -94,10 +94,10 @@ class PodBuilder:
             capabilities["add"] = added
         container: dict[str, Any] = {
             "name": plan.name,
-            "image": self._last("image") or self._spec.runtime.image,
+            "image": self._last_set("image") or self._spec.runtime.image,
             "imagePullPolicy": self._spec.runtime.image_pull_policy,
             "command": plan.command,
-            "env": _by("name", plan.env),
+            "env": _unique("name", plan.env),
             "resources": self._resources(plan),
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
             "readinessProbe": {**ready, **probe, "failureThreshold": 2},
@@ -116,8 +116,8 @@ class PodBuilder:
                 "failureThreshold": 6,
             }
             if self._stage.name is not StageName.FRONTEND:
-                # A frontend has nothing to load: it waits for workers, however long those take. Neither has a
-                # container that only lends its name to a process: restarting it would help nobody.
+                # A frontend loads no model: it waits for workers without a limit. Containers that only provide the
+                # identity of a process have no control port, so they are not restarted either.
                 failures = max(1, self._spec.runtime.startup_timeout_seconds // PROBE_PERIOD_SECONDS)
                 container["startupProbe"] = {**ready, **probe, "failureThreshold": failures}
         return container
@@ -138,7 +138,7 @@ class PodBuilder:
         if self._spec.model.storage is not None:
             claim = {"claimName": self._spec.model.storage.claim_name, "readOnly": True}
             volumes.append({"name": "epd-model", "persistentVolumeClaim": claim})
-        return _by("name", volumes + [volume for template in self._templates for volume in template.volumes or ()])
+        return _unique("name", volumes + [volume for template in self._templates for volume in template.volumes or ()])
 
     def _volume_mounts(self) -> list[dict[str, Any]]:
         mounts: list[dict[str, Any]] = [{"name": "epd-cache", "mountPath": CACHE_PATH}]
@@ -146,18 +146,20 @@ class PodBuilder:
         if self._spec.model.storage is not None:
             mounts.append({"name": "epd-model", "mountPath": self._spec.model.storage.mount_path, "readOnly": True})
         mounts += [mount for template in self._templates for mount in template.volume_mounts or ()]
-        return _by("mountPath", mounts)
+        return _unique("mountPath", mounts)
 
     def _merged(self, name: str) -> dict[str, str]:
+        """A map of both pod templates; the stage's template overrides the general one."""
         return {key: value for template in self._templates for key, value in (getattr(template, name) or {}).items()}
 
-    def _last(self, name: str) -> Any:
+    def _last_set(self, name: str) -> Any:
+        """A field of the last pod template that sets it: the stage's template overrides the general one."""
         values = [getattr(template, name) for template in self._templates]
         return next((value for value in reversed(values) if value is not None), None)
 
 
-def _by(key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items of a list that Kubernetes keeps as a map: of two with the same key the later stays."""
+def _unique(key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of a list that Kubernetes keeps as a map: of several items with the same key the last is kept."""
     found: dict[Any, dict[str, Any]] = {}
     for item in items:
         found.pop(item[key], None)
@@ -165,6 +167,6 @@ def _by(key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _camel(name: str) -> str:
+def _camel_case(name: str) -> str:
     head, *tail = name.split("_")
     return head + "".join(part.capitalize() for part in tail)

@@ -1,1 +1,1 @@
-"""Roll-outs: in which order stages start, and which pods are deleted first."""
+"""Rollouts: the start order of stages, and the deletion cost of pods."""

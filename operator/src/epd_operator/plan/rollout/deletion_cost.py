@@ -1,8 +1,8 @@
-"""Deletion cost: which pods Kubernetes deletes first when a stage is scaled down, the least busy ones.
+"""Deletion cost: when a stage is scaled down, Kubernetes deletes its least busy pods first.
 
 The ReplicaSet controller deletes pods that are not ready first, then those with the lowest deletion cost
 (https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost). The cost is written only just
-before a stage is scaled down: a cost that follows the load would cause writes all the time.
+before a stage is scaled down: a cost that follows the load would cause writes at every reconcile.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_costs(stage: StagePlan, *, observation: Observation) -> Iterator[dict[str, Any]]:
-    """Pods of a stage that is about to be scaled down, with the number of their requests as cost, where it differs.
+    """Pods of a stage that is scaled down now, with the number of their requests as cost, if it differs.
 
-    Terminating pods are left out, and so are pods whose load is not known: they keep the cost 0.
+    Terminating pods are skipped. Pods whose load is unknown are skipped too, and keep their cost, which is 0 at first.
     """
-    if progress_of(observation.deployment_of(stage.key)).asked <= stage.replicas:
+    if progress_of(observation.deployment_of(stage.key)).desired <= stage.replicas:
         return
     for pod in observation.pods_of(stage.key):
         requests = observation.loads.get(str(pod["metadata"]["name"]))

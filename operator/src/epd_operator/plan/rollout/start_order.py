@@ -12,10 +12,10 @@ from epd_operator.plan.workloads.progress import progress_of
 
 
 def startable(stages: Iterable[StagePlan], *, observation: Observation) -> list[StagePlan]:
-    """Stages that may exist now.
+    """Stages whose Deployments may exist now.
 
-    A PD process blocks at its start until it discovers an encoder, so PD pods are created after the first encoder is
-    ready. An existing PD stage is never removed again: text requests must be served when encoders are lost.
+    A PD process does not finish its start until it discovers an encoder, so PD pods are created after the first encoder
+    is ready. An existing PD stage is not removed when encoders are lost, so it serves again as soon as one is ready.
     """
     return [s for s in stages if s.name is not StageName.PD or _pd_may_exist(s.key, observation=observation)]
 

@@ -27,8 +27,8 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
     """Encoders and a PD process on one GPU.
 
     The device plugin gives a GPU to one container of a pod only. So container ``pd`` runs all processes; the other
-    containers only provide their names: Dynamo's discovery treats a process as present while the container of its name
-    is ready.
+    containers only provide the identity (name) of a process: Dynamo's discovery treats a process as present while the
+    container of its name is ready.
     """
     processes = _group_processes(spec, group=group)
     cuda_mps = group.gpu_sharing.strategy is GpuSharingStrategy.MPS
@@ -61,7 +61,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
 
 
 def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
-    """Encoders first: memory of the GPU is taken one after the other, and PD waits for an encoder anyway."""
+    """The processes in start order. Encoders are first: PD waits until it discovers one."""
     common = tuple(group.args or ())
     encoder = EngineOptions(args=common + tuple(group.encoder.args or ()))
     pd = EngineOptions(

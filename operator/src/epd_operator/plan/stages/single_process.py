@@ -23,7 +23,7 @@ from epd_operator.plan.replicas import gpus_of
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 MAIN = "main"
-"""Container whose identity in Dynamo's discovery is the pod's own."""
+"""Name of the only container."""
 
 
 def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey, settings: Stage) -> StagePlan:

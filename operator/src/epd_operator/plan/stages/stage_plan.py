@@ -1,4 +1,4 @@
-"""A stage as it should be."""
+"""The plan of a stage."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from epd_operator.objects.identity import StageKey
 
 @dataclass(frozen=True, kw_only=True)
 class StagePlan:
-    """One stage as it should be.
+    """The planned state of one stage.
 
     Attributes:
-        key: which stage of which revision.
+        key: name and revision of the stage.
         replicas: number of pods.
         pool: name of the pool of nodes; None for frontends.
         pod_template: metadata and spec of its pods.

@@ -16,8 +16,8 @@ def plan_stages(spec: EPDDeploymentSpec, *, identity: Identity, revision: str = 
     """All stages of the topology, in the order in which they may start.
 
     Raises:
-        ValueError: a stage or pool that the topology needs is missing; the API server refuses such objects, so this
-            is an object from before a rule.
+        ValueError: a stage or pool that the topology needs is missing. The API server refuses such objects, so the
+            object is older than that rule.
     """
     names = (StageName.FRONTEND, *GPU_STAGES[spec.topology])
     return [_plan_stage(spec, identity=identity, stage=StageKey(name, revision)) for name in names]
@@ -26,7 +26,7 @@ def plan_stages(spec: EPDDeploymentSpec, *, identity: Identity, revision: str = 
 def _plan_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey) -> StagePlan:
     settings = settings_of(spec, stage.name)
     if settings is None:
-        raise ValueError(f"spec.{stage.name}: needed by the topology but missing")
+        raise ValueError(f"spec.{stage.name} is missing: topology {spec.topology} needs this stage")
     if isinstance(settings, Group):
         return group_stage(spec, identity=identity, stage=stage, group=settings)
     return single_process_stage(spec, identity=identity, stage=stage, settings=settings)

@@ -1,1 +1,1 @@
-"""Status: why stages are not ready, the conditions that follow from it, and what a changed status reports as Events."""
+"""Status: why stages are not ready, the conditions, and the Events that report a changed status."""

@@ -1,62 +1,62 @@
-"""Status and conditions, rebuilt from observation at every pass."""
+"""Status and conditions, computed again from the observation at every reconcile."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.status import UTC_TIME, Condition, ConditionStatus, EPDDeploymentStatus, StageStatus
 from epd_operator.objects.text import one_line
 from epd_operator.plan.children.network import endpoint_url
-from epd_operator.plan.observation import KubernetesObject, Observation
+from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import is_internal
 from epd_operator.plan.status.pods import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
 from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_progress
 
-_CHANGEABLE = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
-"""Numbers and identifiers, which differ between two refusals of the same thing."""
+_VARIABLE_TEXT = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
+"""Numbers and identifiers: they may differ between two refusals that have the same cause."""
 
 
 def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str) -> dict[str, Any]:
-    """Status of an object whose spec could be planned.
+    """The status of an object whose spec is valid.
 
     Args:
         spec: the spec.
-        plan: this pass's plan.
-        observation: what this pass saw.
+        plan: the plan of this reconcile.
+        observation: the observation of this reconcile.
         now: the time, in RFC 3339, for conditions that change.
     """
-    states = stage_progress(plan, observation=observation)
-    stalled = _conflict(observation)
+    stages = stage_progress(plan, observation=observation)
     status = EPDDeploymentStatus(
         observed_generation=observation.generation,
         topology=spec.topology,
         endpoint=endpoint_url(spec, identity=observation.identity),
-        summary=", ".join(f"{s.plan.name} {s.ready}/{s.plan.replicas}" for s in states),
-        stages=[_stage_status(state, spec=spec, observation=observation, now=now) for state in states],
-        conditions=_conditions(states, stalled=stalled, leftovers=len(plan.delete), observation=observation, now=now),
+        summary=", ".join(f"{s.plan.name} {s.ready}/{s.plan.replicas}" for s in stages),
+        stages=[_stage_status(stage, spec=spec, observation=observation, now=now) for stage in stages],
+        conditions=_conditions(stages, surplus=plan.delete, observation=observation, now=now),
     )
     return status.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
-def _stage_status(state: StageProgress, *, spec: EPDDeploymentSpec, observation: Observation, now: str) -> StageStatus:
-    status = state.to_status()
-    if not is_internal(spec, state.plan.name):
+def _stage_status(stage: StageProgress, *, spec: EPDDeploymentSpec, observation: Observation, now: str) -> StageStatus:
+    status = stage.to_status()
+    if not is_internal(spec, stage.plan.name):
         return status
-    return status.model_copy(update={"scaling": scaling_status(state.plan.key, observation=observation, now=now)})
+    return status.model_copy(update={"scaling": scaling_status(stage.plan.key, observation=observation, now=now)})
 
 
 def status_of_invalid(message: str, *, observation: Observation, now: str) -> dict[str, Any]:
-    """Status of an object whose spec cannot be planned; what runs is left alone and stays in status."""
+    """The status of an object whose spec is not valid. Its children do not change, so their status is kept."""
     problem = Problem(Reason.SPEC_INVALID, message)
     kept = {k: v for k, v in observation.status.items() if k not in ("conditions", "observedGeneration")}
     conditions = [
-        _condition(ConditionType.READY, problem, holds=False, observation=observation, now=now),
-        _condition(ConditionType.RECONCILING, problem, holds=False, observation=observation, now=now),
-        _condition(ConditionType.STALLED, problem, holds=True, observation=observation, now=now),
+        _condition(ConditionType.READY, problem, is_true=False, observation=observation, now=now),
+        _condition(ConditionType.RECONCILING, problem, is_true=False, observation=observation, now=now),
+        _condition(ConditionType.STALLED, problem, is_true=True, observation=observation, now=now),
     ]
     return {
         **kept,
@@ -66,87 +66,103 @@ def status_of_invalid(message: str, *, observation: Observation, now: str) -> di
 
 
 def is_unchanged(status: KubernetesObject, observed: KubernetesObject) -> bool:
-    """Whether nothing of ours differs: conditions of other types belong to others, and their order means nothing."""
-
-    def ours(one: KubernetesObject) -> dict[str, Any]:
-        conditions = {c.get("type"): c for c in one.get("conditions", ())}
-        return {**one, "conditions": {str(kind): conditions.get(str(kind)) for kind in ConditionType}}
-
-    return ours(status) == ours(observed)
+    """Whether the status needs no write: conditions of other types, and the order of conditions, do not count."""
+    return _own_part(status) == _own_part(observed)
 
 
-def _conflict(observation: Observation) -> Problem | None:
-    """What keeps children from being written and does not heal by itself."""
-    strangers = [(key, holder) for key, holder in sorted(observation.taken.items()) if not holder.leaving]
-    if strangers:
-        key, holder = strangers[0]
+def _own_part(status: KubernetesObject) -> dict[str, Any]:
+    """The status with the conditions of the operator by type, without conditions of other controllers."""
+    conditions = {c.get("type"): c for c in status.get("conditions", ())}
+    return {**status, "conditions": {str(kind): conditions.get(str(kind)) for kind in ConditionType}}
+
+
+def _blocker(observation: Observation) -> Problem | None:
+    """Why a child cannot be written until a person acts."""
+    foreign = [(key, owner) for key, owner in sorted(observation.foreign_owners.items()) if not owner.terminating]
+    if foreign:
+        key, owner = foreign[0]
         return Problem(
             Reason.NAME_TAKEN,
-            f"{key.kind} {key.name} belongs to {holder.description}: delete or rename it, or give this EPDDeployment "
-            "another name",
+            f"{key.kind} {key.name} already exists and is not controlled by this EPDDeployment (its controller: "
+            f"{owner.description}): delete or rename that object, or give this EPDDeployment another name",
         )
     if observation.refused:
         key, answer = min(observation.refused.items())
-        return Problem(Reason.CHILD_REFUSED, f"{key.kind} {key.name} was refused: {one_line(answer)}")
+        message = f"the API server refused a request for {key.kind} {key.name}: {one_line(answer)}"
+        return Problem(Reason.CHILD_REFUSED, message)
     return None
 
 
 def _waiting_for_removal(observation: Observation) -> Problem | None:
-    leaving = sorted(key for key, holder in observation.taken.items() if holder.leaving)
-    if not leaving:
+    terminating = sorted(key for key, owner in observation.foreign_owners.items() if owner.terminating)
+    if not terminating:
         return None
-    names = ", ".join(f"{key.kind} {key.name}" for key in leaving)
-    return Problem(Reason.WAITING_FOR_REMOVAL, f"{names} of an earlier object of this name must be removed first")
+    message = f"waiting for the removal of objects of an earlier EPDDeployment of this name: {_names(terminating)}"
+    return Problem(Reason.WAITING_FOR_REMOVAL, message)
+
+
+def _names(children: Iterable[ChildKey]) -> str:
+    return ", ".join(f"{key.kind} {key.name}" for key in children)
 
 
 def _conditions(
-    states: list[StageProgress], *, stalled: Problem | None, leftovers: int, observation: Observation, now: str
+    stages: list[StageProgress], *, surplus: Collection[ChildKey], observation: Observation, now: str
 ) -> list[Condition]:
-    unready = stalled or _waiting_for_removal(observation) or _first_problem(states)
-    if unready is None and leftovers:
-        unready = Problem(Reason.SCALING_DOWN, f"{leftovers} objects that are no longer wanted are being removed")
-    silent = next((s for s in states if s.ready == 0), None)
-    available = (
-        Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
-        if silent is None
-        else Problem(Reason.NO_READY_PODS, f"stage {silent.plan.name} has no ready pod")
-    )
-    settled = Problem(Reason.SETTLED, "nothing is left to do")
-    unhindered = Problem(Reason.SETTLED, "nothing is in the way that does not heal by itself")
-
-    def condition(kind: ConditionType, problem: Problem, *, holds: bool) -> Condition:
-        return _condition(kind, problem, holds=holds, observation=observation, now=now)
-
+    """All conditions; ``surplus`` are the children that are being deleted."""
+    blocker = _blocker(observation)
+    unready = blocker or _waiting_for_removal(observation) or _first_problem(stages)
+    if unready is None and surplus:
+        message = f"removing objects that the spec no longer needs: {_names(surplus)}"
+        unready = Problem(Reason.SCALING_DOWN, message)
+    unavailable = _unavailable(stages)
+    ready = Problem(Reason.ALL_STAGES_READY, "all stages are ready")
+    available = Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
+    settled = Problem(Reason.SETTLED, "the cluster matches the spec")
+    unblocked = Problem(Reason.SETTLED, "nothing blocks the operator")
     return [
-        condition(
-            ConditionType.READY,
-            unready or Problem(Reason.ALL_STAGES_READY, "all stages are ready"),
-            holds=unready is None,
-        ),
-        condition(ConditionType.AVAILABLE, available, holds=silent is None),
-        condition(ConditionType.RECONCILING, unready or settled, holds=unready is not None and stalled is None),
-        condition(ConditionType.STALLED, stalled or unhindered, holds=stalled is not None),
+        _condition(kind, problem, is_true=is_true, observation=observation, now=now)
+        for kind, problem, is_true in (
+            (ConditionType.READY, unready or ready, unready is None),
+            (ConditionType.AVAILABLE, unavailable or available, unavailable is None),
+            (ConditionType.RECONCILING, unready or settled, unready is not None and blocker is None),
+            (ConditionType.STALLED, blocker or unblocked, blocker is not None),
+        )
     ]
 
 
-def _first_problem(states: list[StageProgress]) -> Problem | None:
-    """The problem that a person should read first.
+def _unavailable(stages: list[StageProgress]) -> Problem | None:
+    """Why requests cannot be answered; None if they can."""
+    without_pods = next((stage for stage in stages if stage.ready == 0), None)
+    if without_pods is None:
+        return None
+    message = (
+        f"stage {without_pods.plan.name} has no ready pod, so requests cannot be answered: the condition Ready shows "
+        "the cause"
+    )
+    return Problem(Reason.NO_READY_PODS, message)
 
-    Of stages that only take their time it is the last one's, because frontends, which come first, wait for all others.
+
+def _first_problem(stages: list[StageProgress]) -> Problem | None:
+    """The problem that the conditions show.
+
+    A problem that needs action comes first. Among stages in progress the last one counts, because frontends, which are
+    the first stage, wait for all others.
     """
     found = [
         Problem(s.problem.reason, f"{s.plan.name} {s.ready}/{s.plan.replicas}: {s.problem.message}")
-        for s in states
+        for s in stages
         if s.problem is not None
     ]
     urgent = next((problem for problem in found if not problem.reason.is_progress), None)
     return urgent or min(reversed(found), key=lambda problem: problem.reason.traits.urgency, default=None)
 
 
-def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observation: Observation, now: str) -> Condition:
-    """A condition whose transition time moves only when its status does."""
-    status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
-    before = _previous(observation.status, kind)
+def _condition(
+    kind: ConditionType, problem: Problem, *, is_true: bool, observation: Observation, now: str
+) -> Condition:
+    """A condition. Its transition time changes only when its status changes."""
+    status = ConditionStatus.TRUE if is_true else ConditionStatus.FALSE
+    before = _previous_condition(observation.status, kind)
     since = str(before.get("lastTransitionTime")) if before.get("status") == status else now
     return Condition(
         type=kind,
@@ -159,21 +175,22 @@ def _condition(kind: ConditionType, problem: Problem, *, holds: bool, observatio
 
 
 def _message(problem: Problem, *, before: KubernetesObject, generation: int) -> str:
-    """The problem as text. A refusal that differs from the last one only in numbers keeps the old text.
+    """The message of a condition. If two refusals in a row differ only in numbers, the earlier message is kept.
 
-    Otherwise every status would cause the next one.
+    Otherwise each write of the status would cause the next one.
     """
     message = one_line(problem.message, limit=MAX_MESSAGE)
-    known = str(before.get("message"))
-    again = (before.get("reason"), before.get("observedGeneration")) == (Reason.CHILD_REFUSED, generation)
-    if again and problem.reason is Reason.CHILD_REFUSED and _cause(message) == _cause(known):
-        return known
+    previous = str(before.get("message"))
+    both_refused = problem.reason == before.get("reason") == Reason.CHILD_REFUSED
+    if both_refused and before.get("observedGeneration") == generation and _cause(message) == _cause(previous):
+        return previous
     return message
 
 
 def _cause(message: str) -> str:
-    return _CHANGEABLE.sub("#", message)
+    """The message without numbers and identifiers."""
+    return _VARIABLE_TEXT.sub("#", message)
 
 
-def _previous(status: KubernetesObject, kind: ConditionType) -> KubernetesObject:
+def _previous_condition(status: KubernetesObject, kind: ConditionType) -> KubernetesObject:
     return next((c for c in status.get("conditions", ()) if c.get("type") == kind), {})

@@ -1,4 +1,4 @@
-"""What users are told when a status changes: the difference between two statuses, in Events."""
+"""The Events that report a changed status: the difference between two statuses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from epd_operator.plan.status.reasons import ConditionType, EventType, Reason
 from epd_operator.scaling.model import Decision
 
 MAX_NOTE = 1024
-"""Bytes of a note; the API takes no more."""
+"""Most bytes of a note that the API accepts."""
 _CUT = "…".encode()
 
 
 class EventReason(StrEnum):
-    """Reasons of Events that are no reasons of conditions or of scaling decisions."""
+    """Reasons of Events that are not reasons of conditions or of scaling decisions."""
 
     RESUMED = "Resumed"
     TOPOLOGY_CHANGED = "TopologyChanged"
 
 
 class Action(StrEnum):
-    """What the operator did or was about to do."""
+    """Actions of the operator, for the field ``action`` of Events."""
 
     SERVE = "Serve"
     RECONCILE = "Reconcile"
@@ -34,13 +34,13 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class StatusEvent:
-    """An Event to be.
+    """An Event to write.
 
     Attributes:
         type: Normal or Warning.
-        reason: one CamelCase word.
+        reason: why the Event is written, one CamelCase word.
         action: what the operator did, one CamelCase word.
-        note: the same for a person, on one line, of bounded length.
+        note: the message for people, on one line, of bounded length.
     """
 
     type: EventType
@@ -50,28 +50,28 @@ class StatusEvent:
 
 
 def status_events(before: KubernetesObject, after: KubernetesObject) -> tuple[StatusEvent, ...]:
-    """What has changed from one status to the next; nothing where nothing has.
+    """The Events that report the difference between two statuses; none if they are equal.
 
-    The status before is the one that the object carries, so neither a restart nor another instance of the operator
-    announces anything twice.
+    The status before is read from the object. So neither a restart nor another instance of the operator repeats an
+    Event.
     """
     return (*_topology(before, after), *_stages(before, after), *_conditions(before, after))
 
 
 def scaling_event(decision: Decision) -> StatusEvent:
-    """A changed number of replicas."""
-    note = f"{decision.stage} from {decision.current} to {decision.desired} replicas: {decision.message}"
+    """The Event of a changed number of replicas."""
+    note = f"scaling {decision.stage} from {decision.current} to {decision.desired} replicas: {decision.message}"
     return _normal(decision.reason, Action.SCALE, note)
 
 
 def _topology(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
     old, new = before.get("topology"), after.get("topology")
     if old and new and old != new:
-        yield _normal(EventReason.TOPOLOGY_CHANGED, Action.RECONCILE, f"from {old} to {new}")
+        yield _normal(EventReason.TOPOLOGY_CHANGED, Action.RECONCILE, f"the topology changes from {old} to {new}")
 
 
 def _stages(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
-    """Problems and rollouts of stages that begin. Messages name pods, which come and go: only the reason counts."""
+    """New reasons of stages. A changed message alone is no new reason: messages name pods, and pods are replaced."""
     reasons = {stage.get("name"): stage.get("reason") for stage in before.get("stages", ())}
     for stage in after.get("stages", ()):
         name, reason = stage.get("name"), stage.get("reason")
@@ -86,27 +86,27 @@ def _stages(before: KubernetesObject, after: KubernetesObject) -> Iterator[Statu
 def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
     changed = dict(_changed_conditions(before, after))
     if (stalled := changed.get(ConditionType.STALLED)) is not None:
-        if stalled.holds:
+        if stalled.is_true:
             yield _warning(stalled.reason, Action.RECONCILE, stalled.message)
-        elif stalled.held:
+        elif stalled.was_true:
             yield _normal(EventReason.RESUMED, Action.RECONCILE, stalled.message)
-    if (available := changed.get(ConditionType.AVAILABLE)) is not None and available.holds != available.held:
-        if available.holds:
+    if (available := changed.get(ConditionType.AVAILABLE)) is not None and available.is_true != available.was_true:
+        if available.is_true:
             yield _normal(available.reason, Action.SERVE, available.message)
         else:
             yield _warning(available.reason, Action.SERVE, available.message)
     if (ready := changed.get(ConditionType.READY)) is not None:
-        won = ready.holds and not ready.held
-        if won or ready.reason == Reason.WAITING_FOR_REMOVAL:
+        became_ready = ready.is_true and not ready.was_true
+        if became_ready or ready.reason == Reason.WAITING_FOR_REMOVAL:
             yield _normal(ready.reason, Action.RECONCILE, ready.message)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Change:
-    """A condition whose status or reason is another than before; ``held`` is false where it was not there."""
+    """A condition whose status or reason has changed; ``was_true`` is false for a new condition."""
 
-    held: bool
-    holds: bool
+    was_true: bool
+    is_true: bool
     reason: str
     message: str
 
@@ -120,8 +120,8 @@ def _changed_conditions(before: KubernetesObject, after: KubernetesObject) -> It
             yield (
                 ConditionType(kind),
                 _Change(
-                    held=old.get("status") == "True",
-                    holds=condition.get("status") == "True",
+                    was_true=old.get("status") == "True",
+                    is_true=condition.get("status") == "True",
                     reason=str(condition.get("reason")),
                     message=str(condition.get("message")),
                 ),
@@ -129,7 +129,7 @@ def _changed_conditions(before: KubernetesObject, after: KubernetesObject) -> It
 
 
 def _stage_event(reason: str | None) -> EventType | None:
-    """The type of the Event of a stage's reason. A status of another version may have unknown reasons."""
+    """Type of the Event for a reason of a stage; None for no Event, or if only another version knows the reason."""
     return next((known.traits.event for known in Reason if known == reason), None)
 
 
@@ -141,13 +141,13 @@ def _warning(reason: str, action: Action, note: str) -> StatusEvent:
     return _event(EventType.WARNING, reason, action, note)
 
 
-def _event(event: EventType, reason: str, action: Action, note: str) -> StatusEvent:
-    return StatusEvent(type=event, reason=str(reason), action=action, note=_note(note))
+def _event(kind: EventType, reason: str, action: Action, note: str) -> StatusEvent:
+    return StatusEvent(type=kind, reason=str(reason), action=action, note=_note(note))
 
 
 def _note(text: str) -> str:
-    """On one line, and no longer than the API allows."""
-    whole = one_line(text, limit=MAX_NOTE).encode(errors="replace")
-    if len(whole) <= MAX_NOTE:
-        return whole.decode()
-    return whole[: MAX_NOTE - len(_CUT)].decode(errors="ignore") + _CUT.decode()
+    """The text on one line, cut to the bytes that the API accepts."""
+    encoded = one_line(text, limit=MAX_NOTE).encode(errors="replace")
+    if len(encoded) <= MAX_NOTE:
+        return encoded.decode()
+    return encoded[: MAX_NOTE - len(_CUT)].decode(errors="ignore") + _CUT.decode()

@@ -1,4 +1,4 @@
-"""Why a pod is not ready, in Kubernetes' own words and in those of the process that ended."""
+"""Why a pod is not ready: the reason, and a message that quotes Kubernetes and the process that ended."""
 
 from __future__ import annotations
 
@@ -27,43 +27,48 @@ class Problem:
     message: str
 
 
-def worst(problems: list[Problem]) -> Problem | None:
-    """The problem that a person should read first; of equal ones the first."""
+def most_urgent(problems: list[Problem]) -> Problem | None:
+    """The most urgent problem; the first of several with the same urgency."""
     return min(problems, key=lambda p: p.reason.traits.urgency, default=None)
 
 
 def problem_of(pod: KubernetesObject) -> Problem | None:
-    """Why the pod is not ready, or None if it is ready or leaving."""
+    """Why the pod is not ready; None if it is ready or terminating."""
     if is_terminating(pod) or is_ready(pod):
         return None
     name = str(pod["metadata"]["name"])
     status = pod.get("status", {})
     if has_ended(pod):
-        return _end_of(name, status)
+        return _failure_of(name, status)
     for condition in status.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return Problem(Reason.UNSCHEDULABLE, f"pod {name}: {one_line(condition.get('message'))}")
+            return Problem(
+                Reason.UNSCHEDULABLE, f"pod {name} cannot be scheduled: {one_line(condition.get('message'))}"
+            )
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     found = [p for c in containers if not c.get("ready") and (p := _container_problem(name, c)) is not None]
-    return worst(found) or Problem(Reason.PODS_STARTING, _unready(name, pod))
+    return most_urgent(found) or Problem(Reason.PODS_STARTING, _starting_message(name, pod))
 
 
-def _unready(name: str, pod: KubernetesObject) -> str:
-    """Whether the pod starts, or has started and stopped being ready: what passes a startup probe has been ready."""
+def _starting_message(name: str, pod: KubernetesObject) -> str:
+    """Whether the pod starts, or was ready before.
+
+    The startup probe and the readiness probe are the same request: a container that passed its startup probe was ready.
+    """
     probed = {c.get("name") for c in pod.get("spec", {}).get("containers", ()) if c.get("startupProbe")}
     for container in pod.get("status", {}).get("containerStatuses", ()):
         if container.get("name") in probed and container.get("started") and not container.get("ready"):
-            return f"pod {name}, container {container['name']}: it has started, but is not ready now"
+            return f"pod {name}, container {container['name']}: started, but no longer ready"
     return f"pod {name} is starting"
 
 
-def _end_of(pod: str, status: KubernetesObject) -> Problem | None:
-    """Why a pod that has ended for good did so. Of one that was evicted, only its successor matters."""
+def _failure_of(pod: str, status: KubernetesObject) -> Problem | None:
+    """Why a pod has failed permanently; None if it succeeded or was evicted, because another pod replaces it."""
     disrupted = any(c.get("type") == "DisruptionTarget" for c in status.get("conditions", ()))
     if disrupted or status["phase"] == "Succeeded":
         return None
     cause = ": ".join(filter(None, (one_line(status.get("reason")), one_line(status.get("message")))))
-    return Problem(Reason.PODS_FAILED, f"pod {pod} has failed for good: {cause or 'no reason is given'}")
+    return Problem(Reason.PODS_FAILED, f"pod {pod} has failed permanently: {cause or 'Kubernetes gives no reason'}")
 
 
 def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
@@ -71,7 +76,8 @@ def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
     waiting = container.get("state", {}).get("waiting") or {}
     reason = waiting.get("reason")
     if reason in _IMAGE_REASONS:
-        # The kubelet alternates between two texts while it backs off; only the cause is kept, so that status rests.
+        # The kubelet alternates between two texts during the back-off. The message has only their common cause, so that
+        # the status does not change each time.
         cause = one_line(_BACK_OFF.sub("", str(waiting.get("message") or reason)))
         image = one_line(container.get("image"))
         return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {image!r} cannot be pulled: {cause}")
@@ -79,16 +85,15 @@ def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
         return Problem(Reason.CONTAINER_CONFIG_INVALID, f"{where}: {one_line(waiting.get('message') or reason)}")
     ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
     if ended:
-        looping = reason == "CrashLoopBackOff"
-        return Problem(
-            Reason.CRASH_LOOPING if looping else Reason.CONTAINER_RESTARTED,
-            f"{where}: {_ending(ended)}; {'it keeps ending and is' if looping else 'it is being'} restarted",
-        )
+        message = f"{where}: {_termination_message(ended)}"
+        if reason == "CrashLoopBackOff":
+            return Problem(Reason.CRASH_LOOPING, f"{message}; it ends repeatedly and is restarted after a back-off")
+        return Problem(Reason.CONTAINER_RESTARTED, f"{message}; it is being restarted")
     return None
 
 
-def _ending(terminated: dict[str, Any]) -> str:
+def _termination_message(terminated: dict[str, Any]) -> str:
     code, reason = terminated.get("exitCode"), terminated.get("reason")
-    how = f"ended with exit code {code}" + (f" ({reason})" if reason not in (None, "Error", "Completed") else "")
-    said = one_line(terminated.get("message"))
-    return f"{how}: {said}" if said else how
+    ending = f"ended with exit code {code}" + (f" ({reason})" if reason not in (None, "Error", "Completed") else "")
+    message = one_line(terminated.get("message"))
+    return f"{ending}: {message}" if message else ending

@@ -1,7 +1,7 @@
 """The registry of condition reasons. A new reason is one member here and one paragraph in docs/conditions.md.
 
-Each member carries its section of the documentation, its urgency among the reasons of stages, and the Event that is
-recorded when a stage gets it. The tests walk the members.
+Each member has its section of the documentation, its urgency among the reasons of stages, and the Event that is
+recorded when a stage gets it. Tests check every member.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class ConditionType(StrEnum):
 
 
 class EventType(StrEnum):
-    """Whether a person should read the Event."""
+    """Type of an Event; Warning: a person should read it."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class Section(StrEnum):
-    """Sections of docs/conditions.md, from good to bad."""
+    """Sections of docs/conditions.md."""
 
     NORMAL = "Normal state"
     PROGRESS = "Work in progress"
@@ -37,12 +37,12 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What is known of a reason.
+    """Properties of a reason.
 
     Attributes:
-        section: its section of the documentation. Reasons of work in progress need no attention: conditions show all
-            others first.
-        urgency: of several reasons of pods, or of stages in progress, the lowest number is shown.
+        section: its section of the documentation. Conditions show reasons of work in progress only if there are no
+            others, because they need no action.
+        urgency: if several pods, or several stages in progress, have reasons, the lowest number is shown.
         event: type of the Event that is recorded when a stage gets the reason; None for no Event.
     """
 
@@ -69,7 +69,7 @@ class Reason(StrEnum):
     traits: Traits
 
     def __new__(cls, value: str, traits: Traits) -> Reason:
-        """A member with its traits; its value is the reason as status has it."""
+        """Create a member with its traits; its value is the reason in the status."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.traits = traits
@@ -100,5 +100,5 @@ class Reason(StrEnum):
 
     @property
     def is_progress(self) -> bool:
-        """Whether the reason needs no attention: it ends by itself in the normal course."""
+        """Whether the reason needs no action: it normally ends automatically."""
         return self.traits.section is Section.PROGRESS

@@ -11,7 +11,7 @@ from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.stages.stage_plan import StagePlan
-from epd_operator.plan.status.pods import MAX_MESSAGE, Problem, problem_of, worst
+from epd_operator.plan.status.pods import MAX_MESSAGE, Problem, most_urgent, problem_of
 from epd_operator.plan.status.reasons import Reason
 from epd_operator.plan.workloads.progress import progress_of
 from epd_operator.scaling.model import Decision
@@ -22,7 +22,7 @@ class StageProgress:
     """The pods of a stage, and why it is not ready.
 
     Attributes:
-        ready: pods that are ready, whatever their template.
+        ready: ready pods of all templates.
         updated: pods of the current template.
         outdated: pods of earlier templates.
         surplus: pods beyond the planned number.
@@ -37,7 +37,7 @@ class StageProgress:
     problem: Problem | None = None
 
     def to_status(self) -> StageStatus:
-        """The stage as status shows it."""
+        """The status of the stage, without its scaling decision."""
         return StageStatus(
             name=self.plan.name,
             pool=self.plan.pool,
@@ -50,7 +50,7 @@ class StageProgress:
 
 
 def stage_progress(plan: Plan, *, observation: Observation) -> list[StageProgress]:
-    """Progress of all stages of the topology."""
+    """The progress of all stages of the topology."""
     to_apply = {ChildKey.of(child) for child in plan.apply}
     startable = {ChildKey.of(child) for child in plan.children}
     stages = []
@@ -75,7 +75,7 @@ def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) 
         surplus=max(0, live.pods - stage.replicas),
     )
     if live.refusal is not None:
-        problem = Problem(Reason.PODS_REFUSED, f"{stage.key} pods: {one_line(live.refusal)}")
+        problem = Problem(Reason.PODS_REFUSED, f"pods cannot be created: {one_line(live.refusal)}")
         return replace(progress, problem=problem)
     return replace(progress, problem=_pod_problem(progress, observation=observation))
 
@@ -84,22 +84,21 @@ def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem |
     wanted = stage.plan.replicas
     if stage.ready >= wanted and stage.updated >= wanted and not stage.surplus:
         return None
-    found = worst([p for pod in observation.pods_of(stage.plan.key) if (p := problem_of(pod)) is not None])
+    found = most_urgent([p for pod in observation.pods_of(stage.plan.key) if (p := problem_of(pod)) is not None])
     if found is not None and found.reason is not Reason.PODS_STARTING:
         return found
-    if stage.outdated:  # even where all current pods exist: they may not be ready yet, while the old ones are
+    if stage.ready < wanted and not stage.outdated:
+        return found or Problem(Reason.PODS_STARTING, f"{wanted - stage.ready} of {wanted} pods are starting")
+    # A rollout continues while outdated pods exist: the ready pods may be the outdated ones.
+    if stage.outdated or stage.updated < wanted:
         current = min(stage.updated, wanted)
         return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template")
-    if stage.ready < wanted:
-        return found or Problem(Reason.PODS_STARTING, f"{wanted - stage.ready} of {wanted} pods are starting")
-    if stage.updated < wanted:
-        return Problem(Reason.ROLLING_OUT, "the change has not reached the pods yet")
-    return Problem(Reason.SCALING_DOWN, f"{stage.surplus} pods are being drained")
+    return Problem(Reason.SCALING_DOWN, f"scaling down from {wanted + stage.surplus} to {wanted} replicas")
 
 
 def scaling_status(stage: StageKey, *, observation: Observation, now: str) -> ScalingStatus | None:
-    """The stage's last decision; without one since the operator started, what status said before."""
-    before = _previous(observation.status, stage)
+    """The last decision on the stage; before the first decision of this operator process, the previous status."""
+    before = _previous_scaling(observation.status, stage)
     decision = observation.decisions.get(stage)
     if decision is None:
         return ScalingStatus.model_validate(before) if before else None
@@ -123,11 +122,11 @@ def _from_decision(decision: Decision, *, since: str) -> ScalingStatus:
 
 
 def _decimal(value: float | None) -> str | None:
-    """Status has no floats: a decimal number with at most two places."""
+    """A decimal number with at most two places, as text: the status has no floating-point numbers."""
     return None if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _previous(status: KubernetesObject, stage: StageKey) -> KubernetesObject:
+def _previous_scaling(status: KubernetesObject, stage: StageKey) -> KubernetesObject:
     for known in status.get("stages") or ():
         if known.get("name") == stage.name:
             found: KubernetesObject = known.get("scaling") or {}

@@ -9,7 +9,7 @@ from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 _PROGRESS_MARGIN_SECONDS = 600
-"""For scheduling and image pulls, in addition to the time that a process may take to load its model."""
+"""Time for scheduling and image pulls, in addition to ``runtime.startupTimeoutSeconds``."""
 
 
 def deployment(stage: StagePlan, *, identity: Identity, startup_timeout_seconds: int) -> dict[str, Any]:

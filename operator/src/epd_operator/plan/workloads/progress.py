@@ -1,4 +1,4 @@
-"""What a live Deployment reports of its progress, and which pods belong to it."""
+"""The progress that a live Deployment reports, and the Deployment that a pod belongs to."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from epd_operator.plan.observation import KubernetesObject
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What a live Deployment reports. All zero where there is none.
+    """The progress of a live Deployment. All numbers are 0 if there is none.
 
     Attributes:
-        asked: replicas in its spec.
+        desired: replicas in its spec.
         pods: pods of all templates, without terminating ones.
         ready: pods that are ready, of all templates.
         updated: pods of the current template.
-        is_observed: its controller has seen the latest spec.
-        refusal: why the API server refuses to create pods (quota, pod security, admission); None where it does not.
+        is_observed: whether the Deployment controller has observed the latest spec.
+        refusal: why the API server refuses to create pods (quota, Pod Security, admission); None if it does not.
     """
 
-    asked: int = 0
+    desired: int = 0
     pods: int = 0
     ready: int = 0
     updated: int = 0
@@ -32,7 +32,7 @@ class Progress:
 
     @property
     def is_rolling_out(self) -> bool:
-        """Pods of an earlier template exist, or the controller has not seen the latest spec."""
+        """Whether pods of an earlier template exist, or the latest spec has not been observed."""
         return self.pods > self.updated or not self.is_observed
 
 
@@ -43,7 +43,7 @@ def progress_of(live: KubernetesObject | None) -> Progress:
     status = live.get("status") or {}
     generation = int(live.get("metadata", {}).get("generation") or 1)
     return Progress(
-        asked=int((live.get("spec") or {}).get("replicas") or 0),
+        desired=int((live.get("spec") or {}).get("replicas") or 0),
         pods=int(status.get("replicas") or 0),
         ready=int(status.get("readyReplicas") or 0),
         updated=int(status.get("updatedReplicas") or 0),
@@ -62,8 +62,9 @@ def _refusal(status: Mapping[str, Any]) -> str | None:
 def workload_of(pod: Mapping[str, Any]) -> str | None:
     """Name of the Deployment that the pod belongs to, or None.
 
-    Labels alone are no proof: every client that can create pods can set them. A pod that names a ReplicaSet as its
-    controller belongs to it for Kubernetes as well, or the garbage collector removes it if no such ReplicaSet exists.
+    Labels alone are not enough: every client that can create pods can set them. If a ReplicaSet is the controller of a
+    pod, Kubernetes treats the pod as part of it as well; if that ReplicaSet does not exist, the garbage collector
+    removes the pod.
     """
     controller = controller_of(pod)
     if controller is None or (controller["apiVersion"], controller["kind"]) != ("apps/v1", "ReplicaSet"):
