@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import Identity
 from epd_operator.plan.stages.topology import plan_stages
@@ -296,3 +298,10 @@ def test_only_containers_with_an_rdma_device_may_lock_memory() -> None:
         if "add" in container["securityContext"]["capabilities"]
     }
     assert may_lock == {("worker", "main"), ("group", "pd"), ("encoder", "main"), ("pd", "main")}
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_services_of_the_namespace_add_no_variables_to_any_pod(topology: str) -> None:
+    # A Service called vllm would set VLLM_PORT=tcp://..., which vLLM reads as its own port.
+    templates = [stage.pod_template for stage in plan_stages(spec(topology), identity=IDENTITY)]
+    assert [template["spec"]["enableServiceLinks"] for template in templates] == [False] * len(templates)

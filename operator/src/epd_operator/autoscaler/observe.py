@@ -8,7 +8,7 @@ from datetime import datetime
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import StageKey, all_stages
-from epd_operator.objects.pods import is_ready, is_terminating
+from epd_operator.objects.pods import has_ended, is_ready, is_terminating
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.workloads.progress import progress_of
@@ -53,7 +53,9 @@ def _observe(
     at: float,
     now: datetime,
 ) -> StageObservation:
-    remaining = [pod for pod in pods if not is_terminating(pod)]
+    # Pods that have ended (evicted, refused by the node) are neither supply nor pending: others take their place.
+    running = [pod for pod in pods if not has_ended(pod)]
+    remaining = [pod for pod in running if not is_terminating(pod)]
     progress = progress_of(live)
     waits = [seconds for pod in remaining if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
     return StageObservation(
@@ -63,7 +65,7 @@ def _observe(
         pods=tuple(_with_readiness(pod, loads) for pod in remaining),
         unschedulable_seconds=max(waits, default=None),
         rolling_out=progress.is_rolling_out,
-        terminating=len(pods) - len(remaining),
+        terminating=len(running) - len(remaining),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -217,8 +218,13 @@ class Cluster:
     ) -> Any:
         method = {"LIST": "GET", "APPLY": "PATCH", "CREATE": "POST", "REPLACE": "PUT"}.get(verb, verb)
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if method == "PATCH":
-            headers["Content-Type"] = f"application/{'apply-patch+yaml' if verb == 'APPLY' else 'merge-patch+json'}"
+        content: Mapping[str, Any] | bytes | None = body
+        if verb == "APPLY" and body is not None:
+            # The client library would encode the body itself, if it did not see a character set.
+            headers["Content-Type"] = "application/apply-patch+yaml; charset=utf-8"
+            content = _encode_yaml(body)
+        elif method == "PATCH":
+            headers["Content-Type"] = "application/merge-patch+json"
         method, url, headers, _, _ = await self._api.param_serialize(
             method,
             path,
@@ -226,7 +232,27 @@ class Cluster:
             header_params=headers,
             auth_settings=["BearerToken"],
         )
-        return await self._api.call_api(method, url, header_params=headers, body=body, _request_timeout=self._timeout)
+        return await self._api.call_api(
+            method, url, header_params=headers, body=content, _request_timeout=self._timeout
+        )
+
+
+_ESCAPED = re.compile("[^\\x20-\\x7e\\U00010000-\\U0010ffff]")
+"""Characters that are escaped: those that YAML must not contain are among them."""
+
+
+def _encode_yaml(body: Mapping[str, Any]) -> bytes:
+    r"""JSON that is YAML as well, for server-side apply.
+
+    JSON escapes a character beyond U+FFFF as two surrogates, which YAML refuses, so these characters are not escaped.
+    A single surrogate is not a character; it is replaced by U+FFFD.
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return "\\ufffd" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
+
+    return _ESCAPED.sub(escape, json.dumps(body, ensure_ascii=False)).encode()
 
 
 def _decode(text: bytes, *, request: str, status: int) -> dict[str, Any]:

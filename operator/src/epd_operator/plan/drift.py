@@ -87,7 +87,7 @@ def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str) -> bool
         return isinstance(live, list) and _lists_match(planned, live, rules=rules, key=_MERGE_KEYS.get(field))
     if planned == live:
         return True
-    return isinstance(planned, str | int) and isinstance(live, str | int) and are_equal(str(planned), str(live))
+    return isinstance(planned, str | int | float) and isinstance(live, str | int) and are_equal(str(planned), str(live))
 
 
 def must_recreate(planned: Mapping[str, Any], live: Mapping[str, Any], *, rules: DriftRules) -> bool:

@@ -92,7 +92,7 @@ def _variables(variables: Sequence[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _secret_arguments(arguments: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments, ""][1:], strict=True):
         name, separator, value = str(argument).partition("=")
         if name.startswith("-") and SECRET_NAME.search(name):
             yield name, value if separator else str(following)

@@ -58,3 +58,8 @@ def test_a_pod_that_is_leaving_already_is_never_chosen_again() -> None:
 
 def test_a_cost_that_is_there_is_not_written_again_and_an_unknown_load_writes_none() -> None:
     assert costs(pod("a", annotations={DELETION_COST: "5"}), pod("b"), desired=2, loads={"a": 5.0}) == {}
+
+
+def test_a_pod_that_has_ended_gets_no_cost() -> None:
+    ended = {**pod("a"), "status": {"phase": "Failed", "reason": "Evicted"}}
+    assert costs(ended, pod("b"), desired=2, loads={"a": 1.0, "b": 2.0}) == {"b": "2"}

@@ -65,6 +65,9 @@ class PodBuilder:
     def _pod_spec(self, containers: list[ContainerPlan]) -> dict[str, Any]:
         spec: dict[str, Any] = {
             "serviceAccountName": self._identity.account_name,
+            # Kubernetes would add variables for every Service of the namespace. One for a Service called vllm,
+            # VLLM_PORT=tcp://..., ends the engine: https://docs.vllm.ai/en/latest/configuration/env_vars/.
+            "enableServiceLinks": False,
             "terminationGracePeriodSeconds": self._spec.drain.timeout_seconds + SHUTDOWN_SECONDS,
             "securityContext": {
                 "runAsNonRoot": True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from epd_operator.objects.pods import is_terminating
+from epd_operator.objects.pods import is_live
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.workloads.progress import progress_of
@@ -21,13 +21,14 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 def deletion_costs(stage: StagePlan, *, observation: Observation) -> Iterator[dict[str, Any]]:
     """Pods of a stage that is scaled down now, with the number of their requests as cost, if it differs.
 
-    Terminating pods are skipped. Pods whose load is unknown are skipped too, and keep their cost, which is 0 at first.
+    Pods that are terminating or have ended are skipped. Pods whose load is unknown are skipped too, and keep their
+    cost, which is 0 at first.
     """
     if progress_of(observation.deployment_of(stage.key)).desired <= stage.replicas:
         return
     for pod in observation.pods_of(stage.key):
         requests = observation.loads.get(str(pod["metadata"]["name"]))
-        if requests is None or is_terminating(pod):
+        if requests is None or not is_live(pod):
             continue
         cost = str(round(requests))
         if _cost(pod) != cost:

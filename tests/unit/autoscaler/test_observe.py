@@ -1,0 +1,72 @@
+"""Which pods count for a scaling decision."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.autoscaler.observe import stage_observations
+from epd_operator.objects.identity import COMPONENT_LABEL, Identity, StageKey
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.scaling.model import StageObservation
+from support.specs import spec
+
+IDENTITY = Identity(name="qwen", namespace="serving", uid="1")
+WORKER = StageKey(StageName.WORKER)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+READY = [{"type": "Ready", "status": "True"}]
+EVICTED = {"phase": "Failed", "reason": "Evicted"}
+OUT_OF_GPUS = {"phase": "Failed", "reason": "OutOfnvidia.com/gpu"}
+UNSCHEDULABLE = {
+    "conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": "2025-12-31T23:00:00Z"}]
+}
+
+
+def pod(
+    name: str, status: dict[str, Any], *, terminating: bool = False, node: str | None = "gb200-0"
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "labels": {COMPONENT_LABEL: "worker"}}
+    if terminating:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": status}
+
+
+def observed(*pods: dict[str, Any]) -> StageObservation:
+    live = {"spec": {"replicas": 4}, "metadata": {"generation": 1}, "status": {"observedGeneration": 1, "replicas": 4}}
+    observation = Observation(
+        identity=IDENTITY,
+        generation=1,
+        children={ChildKey("Deployment", IDENTITY.child_name(WORKER)): live},
+        pods=pods,
+    )
+    (worker,) = stage_observations(spec("Aggregated"), observation=observation, loads={}, at=0.0, now=NOW)
+    return worker
+
+
+@pytest.mark.parametrize("ended", [EVICTED, OUT_OF_GPUS, {"phase": "Succeeded"}], ids=["evicted", "refused", "ended"])
+def test_pods_that_have_ended_are_neither_supply_nor_pending_nor_terminating(ended: dict[str, Any]) -> None:
+    healthy = [pod(f"w{n}", {"phase": "Running", "conditions": READY}) for n in range(4)]
+    over = [pod(f"x{n}", ended) for n in range(3)]
+    worker = observed(*healthy, *over, pod("y", ended, terminating=True))
+    assert [p.name for p in worker.pods] == ["w0", "w1", "w2", "w3"]
+    assert worker.terminating == 0
+
+
+def test_a_pod_that_was_refused_by_its_node_does_not_count_as_placed() -> None:
+    waiting = pod("w1", UNSCHEDULABLE, node=None)
+    worker = observed(pod("w0", {"conditions": READY}), pod("x", OUT_OF_GPUS), waiting)
+    assert [(p.name, p.scheduled) for p in worker.pods] == [("w0", True), ("w1", False)]
+    assert worker.unschedulable_seconds == 3600
+
+
+def test_an_unschedulable_pod_that_has_ended_is_not_waited_for() -> None:
+    worker = observed(pod("w0", {"conditions": READY}), pod("x", {**UNSCHEDULABLE, **EVICTED}, node=None))
+    assert worker.unschedulable_seconds is None
+
+
+def test_running_pods_that_are_deleted_count_as_terminating() -> None:
+    worker = observed(pod("w0", {"conditions": READY}), pod("w1", {"conditions": READY}, terminating=True))
+    assert ([p.name for p in worker.pods], worker.terminating) == (["w0"], 1)
