@@ -88,6 +88,7 @@ STAGES = {
     ),
     "unschedulable": passing("Unschedulable"),
     "container restarted": passing("ContainerRestarted"),
+    "node lost": passing("NodeLost"),
     "pods failed": passing("PodsFailed"),
     "name taken": Expected(reach=life.name_taken, health=Health.FAILED, reason="NameTaken", live=False),
     "child refused": Expected(reach=life.child_refused, health=Health.FAILED, reason="ChildRefused", live=False),

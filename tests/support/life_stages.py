@@ -47,6 +47,10 @@ POD_PROBLEMS: dict[str, dict[str, Any]] = {
     "Unschedulable": {
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU"}]
     },
+    "NodeLost": {
+        "phase": "Running",
+        "conditions": [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}],
+    },
     "PodsFailed": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"},
 }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.autoscaler.observe import stage_observations
+from epd_operator.autoscaler.observe import TERMINATION_MARGIN, stage_observations
 from epd_operator.objects.identity import COMPONENT_LABEL, Identity, StageKey
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.scaling.model import StageObservation
@@ -70,3 +70,24 @@ def test_an_unschedulable_pod_that_has_ended_is_not_waited_for() -> None:
 def test_running_pods_that_are_deleted_count_as_terminating() -> None:
     worker = observed(pod("w0", {"conditions": READY}), pod("w1", {"conditions": READY}, terminating=True))
     assert ([p.name for p in worker.pods], worker.terminating) == (["w0"], 1)
+
+
+def deleted(seconds_after_its_grace_period: int) -> StageObservation:
+    """A stage with a pod that should have ended so many seconds ago."""
+    end = NOW - timedelta(seconds=seconds_after_its_grace_period)
+    gone = pod("w1", {"conditions": READY})
+    gone["metadata"]["deletionTimestamp"] = end.isoformat().replace("+00:00", "Z")
+    return observed(pod("w0", {"conditions": READY}), gone)
+
+
+def test_a_terminating_pod_counts_for_its_grace_period_and_a_margin() -> None:
+    margin = int(TERMINATION_MARGIN.total_seconds())
+    assert [deleted(seconds).terminating for seconds in (-3600, 0, margin, margin + 1, 24 * 3600)] == [1, 1, 1, 0, 0]
+    assert [p.name for p in deleted(24 * 3600).pods] == ["w0"]
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-01-01", "2026-01-01T00:00:00", None, 5])
+def test_a_deletion_time_that_is_not_a_time_never_raises_and_the_pod_counts(text: Any) -> None:
+    gone = pod("w1", {"conditions": READY})
+    gone["metadata"]["deletionTimestamp"] = text
+    assert observed(gone).terminating == bool(text)

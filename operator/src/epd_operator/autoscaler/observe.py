@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import StageKey, all_stages
-from epd_operator.objects.pods import has_ended, is_ready, is_terminating
+from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.workloads.progress import progress_of
 from epd_operator.scaling.model import PodLoad, StageObservation
+
+TERMINATION_MARGIN = timedelta(seconds=60)
+"""How long after the end of its grace period a terminating pod still delays scaling decisions."""
 
 
 def stage_observations(
@@ -56,6 +59,7 @@ def _observe(
     # Pods that have ended (evicted, refused by the node) are neither supply nor pending: others take their place.
     running = [pod for pod in pods if not has_ended(pod)]
     remaining = [pod for pod in running if not is_terminating(pod)]
+    terminating = [pod for pod in running if is_terminating(pod) and not _is_overdue(pod, now=now)]
     progress = progress_of(live)
     waits = [seconds for pod in remaining if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
     return StageObservation(
@@ -65,8 +69,17 @@ def _observe(
         pods=tuple(_with_readiness(pod, loads) for pod in remaining),
         unschedulable_seconds=max(waits, default=None),
         rolling_out=progress.is_rolling_out,
-        terminating=len(running) - len(remaining),
+        terminating=len(terminating),
     )
+
+
+def _is_overdue(pod: KubernetesObject, *, now: datetime) -> bool:
+    """Whether the pod should have ended already: its node is lost, and it may exist for hours without doing work.
+
+    ``deletionTimestamp`` is the time at which the grace period of the pod ends.
+    """
+    deadline = parse_time(pod["metadata"].get("deletionTimestamp"))
+    return deadline is not None and now > deadline + TERMINATION_MARGIN
 
 
 def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodLoad:
@@ -80,6 +93,6 @@ def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | Non
     """For how many seconds the scheduler has found no node for the pod; None if it has one."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            since = condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
-            return max(0.0, (now - datetime.fromisoformat(str(since))).total_seconds()) if since else 0.0
+            since = parse_time(condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp"))
+            return max(0.0, (now - since).total_seconds()) if since else 0.0
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -48,3 +49,12 @@ def has_ended(pod: Mapping[str, Any]) -> bool:
 def is_live(pod: Mapping[str, Any]) -> bool:
     """Whether the pod is neither terminating nor ended."""
     return not is_terminating(pod) and not has_ended(pod)
+
+
+def parse_time(text: Any) -> datetime | None:
+    """A time of the Kubernetes API (RFC 3339); None if the text is not one, or has no time zone."""
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None

@@ -110,3 +110,28 @@ def test_an_evicted_pod_is_no_problem_since_its_successor_takes_over() -> None:
     disruption = {"type": "DisruptionTarget", "status": "True"}
     assert problem_of(pod(ended, phase="Failed", reason="Evicted", conditions=[disruption])) is None
     assert problem_of(pod(ended, phase="Succeeded")) is None
+
+
+def lost(*, ready: str = "False", containers_ready: str = "True", **spec: Any) -> dict[str, Any]:
+    """A pod whose readiness the node lifecycle controller has changed, and nothing else of its status."""
+    running = {"name": "main", "ready": True, "state": {"running": {}}}
+    conditions = [{"type": "ContainersReady", "status": containers_ready}, {"type": "Ready", "status": ready}]
+    return {**pod(running, phase="Running", conditions=conditions), "spec": {"nodeName": "gb200-0", **spec}}
+
+
+def test_a_pod_of_a_node_that_does_not_report_names_the_node() -> None:
+    found = problem(lost())
+    assert found == Problem(
+        Reason.NODE_LOST, "pod p was ready, but its node gb200-0 has stopped reporting to Kubernetes"
+    )
+
+
+def test_a_lost_node_is_more_urgent_than_a_restarted_container() -> None:
+    restarted = Problem(Reason.CONTAINER_RESTARTED, "")
+    assert most_urgent([restarted, problem(lost())]) == problem(lost())
+
+
+def test_a_pod_with_an_unready_container_or_a_readiness_gate_is_not_on_a_lost_node() -> None:
+    assert problem(lost(containers_ready="False")).reason is Reason.PODS_STARTING
+    assert problem(lost(readinessGates=[{"conditionType": "example.com/gate"}])).reason is Reason.PODS_STARTING
+    assert problem_of(lost(ready="True")) is None

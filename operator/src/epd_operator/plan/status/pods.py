@@ -46,8 +46,24 @@ def problem_of(pod: KubernetesObject) -> Problem | None:
                 Reason.UNSCHEDULABLE, f"pod {name} cannot be scheduled: {one_line(condition.get('message'))}"
             )
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    if _is_node_lost(pod):
+        node = one_line(pod.get("spec", {}).get("nodeName"))
+        message = f"pod {name} was ready, but its node {node} has stopped reporting to Kubernetes"
+        return Problem(Reason.NODE_LOST, message)
     found = [p for c in containers if not c.get("ready") and (p := _container_problem(name, c)) is not None]
     return most_urgent(found) or Problem(Reason.PODS_STARTING, _starting_message(name, pod))
+
+
+def _is_node_lost(pod: KubernetesObject) -> bool:
+    """Whether Kubernetes has set the pod to not ready because its node does not report.
+
+    The kubelet sets the conditions Ready and ContainersReady together. If only ContainersReady is True, the node
+    lifecycle controller has changed Ready (https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller), or
+    a readiness gate, which a mutating webhook may add, is not met.
+    """
+    conditions = {c.get("type"): c.get("status") for c in pod.get("status", {}).get("conditions", ())}
+    gated = pod.get("spec", {}).get("readinessGates")
+    return (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False") and not gated
 
 
 def _starting_message(name: str, pod: KubernetesObject) -> str:

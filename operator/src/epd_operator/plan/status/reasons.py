@@ -86,6 +86,7 @@ class Reason(StrEnum):
     WAITING_FOR_REMOVAL = "WaitingForRemoval", _progress()
 
     NO_READY_PODS = "NoReadyPods", Traits(section=Section.PODS)
+    NODE_LOST = "NodeLost", _pods(urgency=0)
     IMAGE_PULL_FAILED = "ImagePullFailed", _pods(urgency=1)
     CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid", _pods(urgency=2)
     CRASH_LOOPING = "CrashLooping", _pods(urgency=3)
