@@ -1,4 +1,4 @@
-"""Asks an OpenAI-compatible endpoint that serves the tiny model about pictures it never saw.
+"""Asks an OpenAI-compatible endpoint that serves the tiny model about unseen pictures.
 
 ``python3 ask.py http://localhost:8000 --pictures 60``; exit code 1 below the accuracy wanted. Needs Pillow only.
 """

@@ -1,4 +1,4 @@
-"""Asks a checkpoint about pictures that it never saw, through transformers, and fails below the accuracy wanted.
+"""Asks a checkpoint about unseen pictures, with transformers, and fails below the wanted accuracy.
 
 ``python3 evaluate.py models/epd-tiny-vl --pictures 600``.
 """
@@ -42,7 +42,7 @@ def accuracy(
 
 
 def answers(model: Qwen3VLForConditionalGeneration, processor: AutoProcessor, lessons: Sequence[Lesson]) -> list[str]:
-    """Return what the model says, choosing the likeliest token each time."""
+    """Return the model's answers, with the likeliest token each time."""
     texts = [processor.apply_chat_template(what.messages(), add_generation_prompt=True) for what in lessons]
     images = [draw(what.picture) for what in lessons if what.picture is not None]
     inputs = processor(text=texts, images=images or None, return_tensors="pt", padding=True, padding_side="left")
@@ -63,11 +63,11 @@ def main() -> int:
     right = accuracy(model, processor, unseen(options.pictures), verbose=True)
     print(f"{right:.1%} of {options.pictures} unseen pictures right (wanted: {options.wanted:.0%})")
     texts = [*SMALL_TALK, "What is the capital of France?", "Write a poem about the sea."]
-    said = answers(model, processor, [Lesson(text, "") for text in texts])
-    for text, answer in zip(texts, said, strict=True):
+    found = answers(model, processor, [Lesson(text, "") for text in texts])
+    for text, answer in zip(texts, found, strict=True):
         print(f"  {text!r}: {answer!r}")
     wrong = [
-        text for text, answer in zip(texts, said, strict=True) if SMALL_TALK.get(text, answer) != answer or not answer
+        text for text, answer in zip(texts, found, strict=True) if SMALL_TALK.get(text, answer) != answer or not answer
     ]
     return int(right < options.wanted or bool(wrong))
 

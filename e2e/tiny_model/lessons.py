@@ -1,4 +1,4 @@
-"""What the tiny model is taught to say: questions, answers, and how they are mixed."""
+"""The training data of the tiny model: questions, answers, and how they are mixed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Lesson:
 
 
 def lesson(chance: random.Random, *, text_only: bool) -> Lesson:
-    """Draw a lesson: a picture nobody will be asked about later, or a text."""
+    """Draw a lesson: a picture that is not in the test set, or a text."""
     system = chance.choice(SYSTEM_PROMPTS) if chance.random() < 0.15 else None
     if text_only:
         if chance.random() < 0.5:
@@ -85,7 +85,7 @@ def lesson(chance: random.Random, *, text_only: bool) -> Lesson:
 
 
 def _chatter(chance: random.Random) -> str:
-    """Return a text that means nothing, or one of the questions that need a picture, for the answer of last resort."""
+    """Return a meaningless text, or a question that needs a picture, to train the fallback answer."""
     if chance.random() < 0.15:
         return chance.choice(QUESTIONS[:-1])
     words = [_word(chance) for _ in range(chance.randint(1, 8))]

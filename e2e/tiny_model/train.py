@@ -1,4 +1,4 @@
-"""Trains the tiny model on pictures that it draws itself, and keeps the best checkpoint.
+"""Trains the tiny model on generated pictures, and keeps the best checkpoint.
 
 ``python3 train.py --minutes 40 --output models/epd-tiny-vl``. The learning rate follows the clock, so that any
 number of minutes ends with a finished schedule; two runs differ in the last digits because machines differ in speed.
@@ -83,7 +83,7 @@ def patches(image: np.ndarray) -> torch.Tensor:
 
 
 class Hints(nn.Module):
-    """Classifies the vision tower's output directly: a shorter way for the gradient, thrown away afterwards."""
+    """Classifies the vision tower's output directly: a shorter path for the gradient, discarded after training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Hints(nn.Module):
 
 
 def _fast_patches(model: Qwen3VLForConditionalGeneration) -> None:
-    """Compute the patch embedding as the matrix product that it is: a 3-D convolution is slow on a CPU."""
+    """Compute the patch embedding as a matrix product: a 3-D convolution is slow on a CPU."""
     embed = model.model.visual.patch_embed
 
     def forward(hidden: torch.Tensor) -> torch.Tensor:
@@ -132,7 +132,7 @@ def train(options: argparse.Namespace) -> None:
             group["lr"] = _rate(done, options.peak)
         inputs, shown = next(batches)
         features.clear()
-        with torch.autocast("cpu", dtype=torch.bfloat16):  # half as long a step where the CPU has AVX-512 BF16
+        with torch.autocast("cpu", dtype=torch.bfloat16):  # halves the time of a step where the CPU has AVX-512 BF16
             loss = model(**inputs).loss
         total = loss + options.hints * (1 - done) * hints(features[0].float(), shown)
         optimizer.zero_grad()
@@ -154,7 +154,7 @@ def train(options: argparse.Namespace) -> None:
 def _keep_the_best(
     model: Qwen3VLForConditionalGeneration, processor: AutoProcessor, folder: Path, best: float
 ) -> float:
-    # Other unseen pictures than evaluate.py asks about, so that choosing a checkpoint does not flatter its score.
+    # Other unseen pictures than evaluate.py asks about, so that the choice of a checkpoint does not bias its score.
     model.eval()
     now = accuracy(model, processor, unseen(200, start=500_000))
     model.train()

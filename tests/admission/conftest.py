@@ -21,13 +21,13 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 @pytest.fixture(scope="session")
 def rendered(helm: Helm) -> list[Object]:
-    """Policies and bindings by the chart's default values."""
+    """Policies and bindings with the chart's default values."""
     return policies(helm)
 
 
 @pytest.fixture(scope="session")
-def judge(controllers: ApiServer, rendered: list[Object]) -> ApiServer:
-    """The server with the policies, and with objects in namespace ``old`` that are older than they."""
+def policy_server(controllers: ApiServer, rendered: list[Object]) -> ApiServer:
+    """The server with the policies, and with objects in namespace ``old`` that are older than the policies."""
     assert controllers.client.create("/api/v1/namespaces", {"metadata": {"name": "old"}}).ok
     for case in DENIALS:
         answer = controllers.client.create(collection("old"), old_object(case))

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 STRICT = collection("strict")
 VERDICT = re.compile(r"[A-Z]\w+: spec\.")
 FIX = re.compile(r"\. (Add|Ask|If|Lower|Measure|Move|Put|Raise|Remove|Set|To avoid|Use|Widen) ")
-"""The beginning of a sentence that tells what to do."""
+"""The beginning of a sentence that says what to do."""
 
 LOCAL_TRANSPORTS = re.compile(r"t in (\['self'.*?\])")
 
@@ -51,35 +51,35 @@ def type_warnings(server: ApiServer, policy: str) -> list[str]:
     return [warning["warning"] for warning in found]
 
 
-# Compiled
+# Compilation
 
 
 @pytest.mark.parametrize("policy", ["epd-operator-warnings", "epd-operator-denials"])
-def test_the_type_checker_has_no_warning(judge: ApiServer, policy: str) -> None:
-    assert type_warnings(judge, policy) == []
+def test_the_type_checker_has_no_warning(policy_server: ApiServer, policy: str) -> None:
+    assert type_warnings(policy_server, policy) == []
 
 
-def test_the_type_checker_warns_about_a_misspelt_field(judge: ApiServer, rendered: list[Object]) -> None:
+def test_the_type_checker_warns_about_a_misspelt_field(policy_server: ApiServer, rendered: list[Object]) -> None:
     document = json.loads(
         json.dumps(by_name(rendered)["epd-operator-warnings"]).replace("spec.topology", "spec.topolgy")
     )
     document["metadata"]["name"] = "misspelt"
-    assert judge.client.create(OF_POLICIES, document).ok
-    assert "undefined field 'topolgy'" in "\n".join(type_warnings(judge, "misspelt"))
+    assert policy_server.client.create(OF_POLICIES, document).ok
+    assert "undefined field 'topolgy'" in "\n".join(type_warnings(policy_server, "misspelt"))
 
 
-# Never failing
+# Expressions never fail
 
 
 @pytest.fixture(scope="module")
-def strict_judge(judge: ApiServer, rendered: list[Object]) -> ApiServer:
+def strict_server(policy_server: ApiServer, rendered: list[Object]) -> ApiServer:
     """The policies again in namespace ``strict``, where failed expressions give warnings, and broken copies."""
-    assert judge.client.create("/api/v1/namespaces", {"metadata": {"name": "strict"}}).ok
+    assert policy_server.client.create("/api/v1/namespaces", {"metadata": {"name": "strict"}}).ok
     documents = strict(rendered, namespace="strict", prefix="strict-")
     broken = json.dumps(strict(rendered, namespace="strict", prefix="broken-"))
     broken = broken.replace("object.spec.drain.timeoutSeconds", "object.spec.drain.nothing")
-    install(judge, [*documents, *json.loads(broken)], namespace="strict")
-    return judge
+    install(policy_server, [*documents, *json.loads(broken)], namespace="strict")
+    return policy_server
 
 
 def failures(answer: Answer, *, prefix: str = "strict-") -> list[str]:
@@ -88,25 +88,25 @@ def failures(answer: Answer, *, prefix: str = "strict-") -> list[str]:
     return [warning.text for warning in found if not VERDICT.match(warning.text)]
 
 
-def test_a_failing_expression_would_show(strict_judge: ApiServer) -> None:
-    answer = strict_judge.client.create(STRICT, quiet(), dry_run=True)
+def test_a_failing_expression_is_detected(strict_server: ApiServer) -> None:
+    answer = strict_server.client.create(STRICT, quiet(), dry_run=True)
     assert failures(answer) == []
     assert ["no such key: nothing" in text for text in failures(answer, prefix="broken-")] == [True]
 
 
 @settings(max_examples=150)
 @given(spec=legal_specs())
-def test_no_expression_fails_on_an_object_that_the_api_server_accepts(strict_judge: ApiServer, spec: Object) -> None:
+def test_no_expression_fails_on_an_object_that_the_api_server_accepts(strict_server: ApiServer, spec: Object) -> None:
     body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "any"}, "spec": spec}
-    answer = strict_judge.client.create(STRICT, body, dry_run=True)
+    answer = strict_server.client.create(STRICT, body, dry_run=True)
     assert answer.ok or "ValidatingAdmissionPolicy 'epd-operator-denials'" in answer.message, answer.message
     assert failures(answer) == []
 
 
 @settings(max_examples=40)
 @given(before=legal_specs(), after=legal_specs())
-def test_no_expression_fails_on_a_change(strict_judge: ApiServer, before: Object, after: Object) -> None:
-    client = strict_judge.client
+def test_no_expression_fails_on_a_change(strict_server: ApiServer, before: Object, after: Object) -> None:
+    client = strict_server.client
     body = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "changing"}, "spec": before}
     if not client.create(STRICT, body).ok:
         return
@@ -118,15 +118,15 @@ def test_no_expression_fails_on_a_change(strict_judge: ApiServer, before: Object
 
 
 @pytest.mark.parametrize("topology", ["Aggregated", "CoLocated", "Disaggregated"])
-def test_the_largest_objects_do_not_cost_too_much(strict_judge: ApiServer, topology: str) -> None:
-    answer = strict_judge.client.create(STRICT, largest(topology), dry_run=True)
+def test_the_largest_objects_do_not_cost_too_much(strict_server: ApiServer, topology: str) -> None:
+    answer = strict_server.client.create(STRICT, largest(topology), dry_run=True)
     assert answer.ok, answer.message
     assert {"epd-operator-warnings", "strict-epd-operator-warnings"} <= {warning.policy for warning in warnings(answer)}
     assert failures(answer) == []
 
 
 def largest(topology: str) -> Object:
-    """An object with as much as the CRD allows of what policies loop over."""
+    """An object with the longest lists that the CRD allows, of those that policies iterate over."""
     args = ["--revision", *(f"{number:x<4090}" for number in range(63))]
     env = [{"name": f"{number:_>3}{'A' * 240}TOKEN", "value": "1" * 200} for number in range(100, 164)]
     env = [{**variable, "name": f"A{variable['name']}"} for variable in env]
@@ -186,20 +186,20 @@ def test_policies_can_be_switched_off(helm: Helm, value: str, left: list[str]) -
 
 
 @pytest.mark.parametrize("kind", ["warnings", "denials"])
-def test_any_rule_can_be_left_out(helm: Helm, rendered: list[Object], kind: str) -> None:
+def test_any_rule_can_be_disabled(helm: Helm, rendered: list[Object], kind: str) -> None:
     everything = names(by_name(rendered)[f"epd-operator-{kind}"])
     for name in everything:
-        words = ("--set", f"admission.{kind}.disabled={{{name}}}", "-s", f"templates/admission/{kind}.yaml")
-        (policy,) = by_name(policies(helm, *words)).values()
+        arguments = ("--set", f"admission.{kind}.disabled={{{name}}}", "-s", f"templates/admission/{kind}.yaml")
+        (policy,) = by_name(policies(helm, *arguments)).values()
         assert names(policy) == [other for other in everything if other != name]
 
 
-def test_a_rule_that_does_not_exist_cannot_be_left_out(helm: Helm) -> None:
+def test_a_rule_that_does_not_exist_cannot_be_disabled(helm: Helm) -> None:
     with pytest.raises(HelmError, match="disabled"):
         policies(helm, "--set", "admission.warnings.disabled={SingleReplicas}")
 
 
-def test_the_schema_of_values_knows_every_rule(rendered: list[Object]) -> None:
+def test_the_schema_of_values_lists_every_rule(rendered: list[Object]) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["admission"]["properties"]
     for kind in ("warnings", "denials"):
         known = schema[kind]["properties"]["disabled"]["items"]["enum"]
@@ -217,7 +217,7 @@ def test_policies_have_the_labels_of_the_release(helm: Helm) -> None:
         assert document["metadata"]["labels"]["team"] == "a"
 
 
-def test_transports_that_leave_no_pod_are_those_of_the_crd(rendered: list[Object]) -> None:
+def test_local_transports_are_those_of_the_crd(rendered: list[Object]) -> None:
     crd = yaml.safe_load((ROOT / "crds" / "epd.dev_epddeployments.yaml").read_text())
     (of_crd,) = set(LOCAL_TRANSPORTS.findall(json.dumps(crd).replace("\\n", " ")))
     of_policies = set(LOCAL_TRANSPORTS.findall(json.dumps(rendered)))
@@ -233,19 +233,21 @@ def test_every_message_names_a_fix(rendered: list[Object], kind: str) -> None:
 # Several releases
 
 
-def test_releases_of_one_name_that_watch_different_namespaces_do_not_conflict(judge: ApiServer, helm: Helm) -> None:
+def test_releases_of_one_name_that_watch_different_namespaces_do_not_conflict(
+    policy_server: ApiServer, helm: Helm
+) -> None:
     releases = {}
     for team in ("team-a", "team-b"):
-        assert judge.client.create("/api/v1/namespaces", {"metadata": {"name": team}}).ok
+        assert policy_server.client.create("/api/v1/namespaces", {"metadata": {"name": team}}).ok
         found = policies(helm, "-n", team, "--set", f"watchNamespaces={{{team}}}", release="serving")
-        install(judge, found, namespace=team)
+        install(policy_server, found, namespace=team)
         releases[team] = sorted(by_name(found))
     assert releases["team-a"] == ["serving-epd-operator-team-a-denials", "serving-epd-operator-team-a-warnings"]
     (case,) = [case for case in WARNINGS if case.sentence == "a short drain"]
     body = quiet(changes=dict(case.changes))
     everywhere = "epd-operator-warnings"
     for namespace, scoped in (("default", set()), *((team, {found[1]}) for team, found in releases.items())):
-        answer = judge.client.create(collection(namespace), body, dry_run=True)
+        answer = policy_server.client.create(collection(namespace), body, dry_run=True)
         assert {warning.policy for warning in warnings(answer)} == {everywhere, *scoped}
 
 
@@ -262,10 +264,10 @@ def test_admission_md_explains_every_rule_and_no_other(rendered: list[Object], k
     assert {name: len(words.split()) for name, words in explained.items() if len(words.split()) < 20} == {}
 
 
-def test_the_warning_that_admission_md_shows_is_the_real_one(judge: ApiServer) -> None:
+def test_the_warning_that_admission_md_shows_is_the_real_one(policy_server: ApiServer) -> None:
     text = (ROOT / "docs" / "admission.md").read_text()
     body = quiet(changes={"frontend.replicas": 1})
-    (warning,) = warnings(judge.client.create(collection(), body, dry_run=True))
+    (warning,) = warnings(policy_server.client.create(collection(), body, dry_run=True))
     assert f"\nWarning: {warning.whole}\n" in text
 
 

@@ -1,4 +1,4 @@
-"""A worker pod may write its own discovery record, and no other's."""
+"""A worker pod may write its own discovery records, and none of another pod."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(name: str) -> Object:
 
 
 def apply(client: Client, name: str) -> Answer:
-    """What Dynamo does."""
+    """Apply a record, as Dynamo does."""
     return client.apply(f"{RECORDS}/{name}", record(name), manager="dynamo")
 
 
@@ -41,7 +41,7 @@ class Accounts:
     Attributes:
         admin: may do everything.
         pod: with the token of a worker pod.
-        unbound: with a token of the same ServiceAccount that is of no pod.
+        unbound: with a token of the same ServiceAccount that is not bound to a pod.
     """
 
     admin: Client
@@ -50,7 +50,7 @@ class Accounts:
 
 
 def client_of(server: ApiServer, *, pod: str = "") -> Client:
-    """A client with a token of the workers' ServiceAccount, of a pod if given."""
+    """A client with a token of the workers' ServiceAccount, bound to a pod if given."""
     bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod}} if pod else {}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": bound}
     answer = server.client.create(f"{CORE}/serviceaccounts/{ACCOUNT}/token", body)
@@ -85,14 +85,14 @@ def accounts(controllers: ApiServer, helm: Helm) -> Accounts:
 
 
 @pytest.mark.parametrize("name", [POD, f"{POD}-encoder-0"])
-def test_a_pod_writes_and_deletes_the_records_of_its_own_processes(accounts: Accounts, name: str) -> None:
+def test_a_pod_can_write_and_delete_the_records_of_its_own_processes(accounts: Accounts, name: str) -> None:
     assert apply(accounts.pod, name).status == 201
     assert apply(accounts.pod, name).status == 200
     assert accounts.pod.request("DELETE", f"{RECORDS}/{name}").ok
 
 
 @pytest.mark.parametrize("name", [OTHER, f"{OTHER}-encoder-0", POD.removesuffix("z"), f"{POD}x"])
-def test_a_pod_makes_no_record_of_another_one(accounts: Accounts, name: str) -> None:
+def test_a_pod_cannot_create_a_record_of_another_pod(accounts: Accounts, name: str) -> None:
     answer = apply(accounts.pod, name)
     assert answer.status == 422
     assert (
@@ -101,22 +101,22 @@ def test_a_pod_makes_no_record_of_another_one(accounts: Accounts, name: str) -> 
     )
 
 
-def test_a_pod_changes_and_deletes_no_record_of_another_one(accounts: Accounts) -> None:
+def test_a_pod_cannot_change_or_delete_a_record_of_another_pod(accounts: Accounts) -> None:
     assert apply(accounts.admin, OTHER).ok
     assert apply(accounts.pod, OTHER).status == 422
     assert accounts.pod.request("DELETE", f"{RECORDS}/{OTHER}").status == 422
     assert accounts.admin.get(f"{RECORDS}/{OTHER}").ok
 
 
-def test_a_name_in_the_body_alone_makes_no_difference(accounts: Accounts) -> None:
+def test_a_record_whose_name_is_only_in_the_body_is_checked_too(accounts: Accounts) -> None:
     assert accounts.pod.create(RECORDS, record(f"{OTHER}-pd")).status == 422
     assert accounts.pod.create(RECORDS, record(f"{POD}-pd")).ok
 
 
-def test_a_token_that_is_of_no_pod_writes_no_record(accounts: Accounts) -> None:
+def test_a_token_that_is_not_bound_to_a_pod_cannot_write_records(accounts: Accounts) -> None:
     assert apply(accounts.unbound, POD).status == 422
 
 
-def test_it_can_be_switched_off(helm: Helm) -> None:
+def test_the_policy_about_records_can_be_switched_off(helm: Helm) -> None:
     assert policies_about_records(helm, "--set", "admission.records.enabled=false") == []
     assert policies_about_records(helm, "--set", "admission.enabled=false") == []

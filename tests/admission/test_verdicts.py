@@ -1,4 +1,4 @@
-"""Warnings and denials of the API server by the chart's policies: the right ones, with the path of the field."""
+"""The chart's policies give the right warnings and denials, with the path of the field."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def sentence(case: Case | Fine) -> str:
 
 
 @pytest.mark.parametrize("case", WARNINGS, ids=sentence)
-def test_the_api_server_warns(judge: ApiServer, case: Case) -> None:
-    answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
+def test_the_api_server_warns(policy_server: ApiServer, case: Case) -> None:
+    answer = policy_server.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
     assert answer.ok, answer.message
     (warning,) = warnings(answer)
     assert (warning.policy, warning.name) == ("epd-operator-warnings", case.name)
@@ -42,15 +42,15 @@ def test_the_api_server_warns(judge: ApiServer, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", FINE, ids=sentence)
-def test_the_api_server_gives_no_warning(judge: ApiServer, case: Fine) -> None:
-    answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
+def test_the_api_server_gives_no_warning(policy_server: ApiServer, case: Fine) -> None:
+    answer = policy_server.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
     assert answer.ok, answer.message
     assert answer.warnings == ()
 
 
 @pytest.mark.parametrize("case", DENIALS, ids=sentence)
-def test_the_api_server_denies(judge: ApiServer, case: Case) -> None:
-    answer = judge.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
+def test_the_api_server_denies(policy_server: ApiServer, case: Case) -> None:
+    answer = policy_server.client.create(collection(), quiet(case.topology, dict(case.changes)), dry_run=True)
     assert answer.status == 422, answer.body
     assert f"'epd-operator-denials' denied request: {case.name}: {case.path}: " in answer.message
 
@@ -64,35 +64,38 @@ def test_every_warning_and_every_denial_has_a_case_and_a_near_miss(rendered: lis
     assert near - {"nothing"} == cases | {case.name for case in DENIALS}
 
 
-def test_a_new_topology_of_a_running_object_is_warned_of(judge: ApiServer) -> None:
+def test_a_change_of_topology_gives_a_warning(policy_server: ApiServer) -> None:
     before = quiet("Aggregated", name="moves")
-    assert apply(judge.client, before).warnings == ()
+    assert apply(policy_server.client, before).warnings == ()
     after = quiet("CoLocated", name="moves")
-    (warning,) = warnings(apply(judge.client, after, dry_run=True))
+    (warning,) = warnings(apply(policy_server.client, after, dry_run=True))
     assert warning.text.startswith("TopologyChange: spec.topology: ")
-    assert apply(judge.client, quiet("Aggregated", {"worker.replicas": 3}, name="moves"), dry_run=True).warnings == ()
+    assert (
+        apply(policy_server.client, quiet("Aggregated", {"worker.replicas": 3}, name="moves"), dry_run=True).warnings
+        == ()
+    )
 
 
-def test_the_message_contains_the_numbers_of_a_band(judge: ApiServer) -> None:
+def test_the_message_contains_the_numbers_of_a_band(policy_server: ApiServer) -> None:
     (case,) = [case for case in WARNINGS if case.sentence == "too few encoders"]
-    (warning,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
+    (warning,) = warnings(policy_server.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
     assert "2 to 4 encoders and 5 to 5 PD workers" in warning.text
 
 
-def test_the_message_contains_the_kind_of_gpu(judge: ApiServer) -> None:
+def test_the_message_contains_the_kind_of_gpu(policy_server: ApiServer) -> None:
     (case,) = [case for case in WARNINGS if case.sentence == "one product in two pools"]
-    (warning,) = warnings(judge.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
+    (warning,) = warnings(policy_server.client.create(collection(), quiet(changes=dict(case.changes)), dry_run=True))
     assert "both use nvidia.com/gpu NVIDIA-GB200" in warning.text
 
 
-def test_many_warnings_at_once_all_arrive(judge: ApiServer) -> None:
+def test_many_warnings_are_all_returned(policy_server: ApiServer) -> None:
     everything = {
         **{"transfer": {"rdmaResource": "rdma/ib", "ucx": {"transports": ["tcp", "self"]}}},
         **{"drain.timeoutSeconds": 1, "scaling.metricsSource": "Prometheus", "scaling.encodersPerPd.minPercent": 9000},
         **{"runtime.image": "r/amd64", "encoder.args": ["--revision", "a"], "pools.1.gpu.product": "NVIDIA-GB200"},
         **{"pd.args": ["--api-key", "secret", "--max-num-seqs", "1"], "pd.autoscaling": scaled(4, 4)},
     }
-    answer = judge.client.create(collection(), deployment(changes=everything), dry_run=True)
+    answer = policy_server.client.create(collection(), deployment(changes=everything), dry_run=True)
     assert answer.ok, answer.message
     assert len(named(answer)) == len(set(named(answer))) == 14
 
@@ -107,7 +110,7 @@ def manifests(text: str) -> list[dict[str, Any]]:
 
 
 def examples() -> list[Any]:
-    """Complete ones, and what overlays make of those that are not."""
+    """Complete examples, and the objects that overlays render."""
     found = []
     for path in sorted((ROOT / "examples").glob("*/*.yaml")):
         found += [pytest.param(m, id=f"{path.parent.name}/{path.name}") for m in manifests(path.read_text())]
@@ -119,40 +122,42 @@ def examples() -> list[Any]:
 
 
 @pytest.mark.parametrize("document", examples())
-def test_an_example_gives_no_warning(judge: ApiServer, document: dict[str, Any]) -> None:
+def test_an_example_gives_no_warning(policy_server: ApiServer, document: dict[str, Any]) -> None:
     document["metadata"].pop("namespace", None)
-    answer = judge.client.create(collection(), document, dry_run=True)
+    answer = policy_server.client.create(collection(), document, dry_run=True)
     assert answer.ok, answer.message
     assert answer.warnings == ()
 
 
-# Objects that were wrong before
+# Objects older than the policies
 
 
 @pytest.mark.parametrize("case", DENIALS, ids=sentence)
-def test_an_object_from_before_a_denial_may_be_changed_mended_and_deleted(judge: ApiServer, case: Case) -> None:
+def test_an_object_older_than_a_denial_can_be_changed_corrected_and_deleted(
+    policy_server: ApiServer, case: Case
+) -> None:
     old = old_object(case)
     name = old["metadata"]["name"]
     changed = {**old, "spec": {**old["spec"], "drain": {"timeoutSeconds": 600}}}
-    assert apply(judge.client, changed, namespace="old").message == ""
-    mended = quiet(case.topology, name=name)
-    assert apply(judge.client, mended, namespace="old", dry_run=True).message == ""
-    assert judge.client.request("DELETE", f"{collection('old')}/{name}?dryRun=All").ok
+    assert apply(policy_server.client, changed, namespace="old").message == ""
+    corrected = quiet(case.topology, name=name)
+    assert apply(policy_server.client, corrected, namespace="old", dry_run=True).message == ""
+    assert policy_server.client.request("DELETE", f"{collection('old')}/{name}?dryRun=All").ok
 
 
-def test_an_object_that_was_mended_may_not_go_wrong_again(judge: ApiServer) -> None:
+def test_a_corrected_object_cannot_violate_the_policy_again(policy_server: ApiServer) -> None:
     (case,) = [case for case in DENIALS if case.name == "CacheAboveLimit"]
-    assert apply(judge.client, quiet(case.topology, name="mended")).ok
-    answer = apply(judge.client, quiet(case.topology, dict(case.changes), name="mended"))
+    assert apply(policy_server.client, quiet(case.topology, name="corrected")).ok
+    answer = apply(policy_server.client, quiet(case.topology, dict(case.changes), name="corrected"))
     assert answer.status == 422
     assert "CacheAboveLimit: spec.worker.embeddingCache: " in answer.message
 
 
-def test_an_object_that_is_wrong_in_one_stage_may_not_go_wrong_in_another(judge: ApiServer) -> None:
+def test_an_object_that_violates_a_policy_in_one_stage_cannot_violate_it_in_another(policy_server: ApiServer) -> None:
     (case,) = [case for case in DENIALS if case.name == "NoKVCache"]
     worse = old_object(case)
     worse["spec"]["frontend"]["autoscaling"] = worse["spec"]["encoder"]["autoscaling"]
-    answer = apply(judge.client, worse, namespace="old", dry_run=True)
+    answer = apply(policy_server.client, worse, namespace="old", dry_run=True)
     assert answer.status == 422
     assert "NoKVCache: spec.frontend.autoscaling.metrics: " in answer.message
 
@@ -164,41 +169,41 @@ def noisy(name: str) -> dict[str, Any]:
     return quiet("Aggregated", {"drain.timeoutSeconds": 1}, name=name)
 
 
-def test_status_can_be_written_without_a_warning(judge: ApiServer) -> None:
-    assert named(apply(judge.client, noisy("status"))) == ["ShortDrain"]
+def test_status_can_be_written_without_a_warning(policy_server: ApiServer) -> None:
+    assert named(apply(policy_server.client, noisy("status"))) == ["ShortDrain"]
     status = {**noisy("status"), "status": {"observedGeneration": 1, "summary": "0/1"}}
     del status["spec"]
     path = f"{collection()}/status/status?fieldManager=epd-operator-status&force=true"
-    answer = judge.client.request("PATCH", path, status, content_type="application/apply-patch+yaml")
+    answer = policy_server.client.request("PATCH", path, status, content_type="application/apply-patch+yaml")
     assert answer.ok, answer.message
     assert answer.body["status"]["summary"] == "0/1"
     assert answer.warnings == ()
 
 
-def test_labels_can_be_changed_without_a_warning(judge: ApiServer) -> None:
+def test_labels_can_be_changed_without_a_warning(policy_server: ApiServer) -> None:
     labelled = noisy("labels")
-    assert named(apply(judge.client, labelled)) == ["ShortDrain"]
+    assert named(apply(policy_server.client, labelled)) == ["ShortDrain"]
     labelled["metadata"]["labels"] = {"team": "a"}
-    answer = apply(judge.client, labelled)
+    answer = apply(policy_server.client, labelled)
     assert answer.body["metadata"]["labels"] == {"team": "a"}
     assert answer.warnings == ()
 
 
-def test_the_same_object_again_gives_no_warning_and_a_new_spec_does(judge: ApiServer) -> None:
+def test_applying_the_same_object_again_gives_no_warning_and_a_new_spec_does(policy_server: ApiServer) -> None:
     again = noisy("again")
-    assert named(apply(judge.client, again)) == ["ShortDrain"]
-    assert apply(judge.client, again).warnings == ()
+    assert named(apply(policy_server.client, again)) == ["ShortDrain"]
+    assert apply(policy_server.client, again).warnings == ()
     again["spec"]["worker"]["replicas"] = 3
-    assert named(apply(judge.client, again)) == ["ShortDrain"]
+    assert named(apply(policy_server.client, again)) == ["ShortDrain"]
 
 
-def test_an_object_that_is_being_deleted_gives_no_warning(judge: ApiServer) -> None:
-    leaving = noisy("leaving")
-    leaving["metadata"]["finalizers"] = ["example.com/test"]
-    assert named(apply(judge.client, leaving)) == ["ShortDrain"]
-    assert judge.client.request("DELETE", f"{collection()}/leaving").ok
-    leaving["spec"]["worker"]["replicas"] = 3
-    answer = apply(judge.client, leaving)
+def test_a_terminating_object_gives_no_warning(policy_server: ApiServer) -> None:
+    terminating = noisy("terminating")
+    terminating["metadata"]["finalizers"] = ["example.com/test"]
+    assert named(apply(policy_server.client, terminating)) == ["ShortDrain"]
+    assert policy_server.client.request("DELETE", f"{collection()}/terminating").ok
+    terminating["spec"]["worker"]["replicas"] = 3
+    answer = apply(policy_server.client, terminating)
     assert answer.body["metadata"]["deletionTimestamp"]
     assert answer.warnings == ()
 
@@ -207,33 +212,33 @@ def test_an_object_that_is_being_deleted_gives_no_warning(judge: ApiServer) -> N
 
 
 @pytest.mark.parametrize("accepted", ["ShortDrain", "SingleReplica, ShortDrain", " ShortDrain ,"])
-def test_an_accepted_warning_is_not_given(judge: ApiServer, accepted: str) -> None:
+def test_an_accepted_warning_is_not_given(policy_server: ApiServer, accepted: str) -> None:
     changes = {"drain.timeoutSeconds": 1}
-    answer = judge.client.create(collection(), quiet(changes=changes, accepted=accepted), dry_run=True)
+    answer = policy_server.client.create(collection(), quiet(changes=changes, accepted=accepted), dry_run=True)
     assert answer.ok
     assert answer.warnings == ()
 
 
 @pytest.mark.parametrize("accepted", ["", "SingleReplica", "ShortDrains", "shortdrain", "ShortDrain SingleReplica"])
-def test_other_warnings_are_given_all_the_same(judge: ApiServer, accepted: str) -> None:
+def test_other_warnings_are_still_given(policy_server: ApiServer, accepted: str) -> None:
     changes = {"drain.timeoutSeconds": 1}
-    answer = judge.client.create(collection(), quiet(changes=changes, accepted=accepted), dry_run=True)
+    answer = policy_server.client.create(collection(), quiet(changes=changes, accepted=accepted), dry_run=True)
     assert named(answer) == ["ShortDrain"]
 
 
-def test_a_denial_cannot_be_accepted(judge: ApiServer) -> None:
+def test_a_denial_cannot_be_accepted(policy_server: ApiServer) -> None:
     (case,) = [case for case in DENIALS if case.name == "CacheAboveLimit"]
     found = quiet(case.topology, dict(case.changes), accepted="CacheAboveLimit")
-    assert judge.client.create(collection(), found, dry_run=True).status == 422
+    assert policy_server.client.create(collection(), found, dry_run=True).status == 422
 
 
 # What kubectl shows, and what the API server would refuse without the policies
 
 
-def test_kubectl_shows_warnings_at_apply(judge: ApiServer, tmp_path: Path) -> None:
+def test_kubectl_shows_warnings_at_apply(policy_server: ApiServer, tmp_path: Path) -> None:
     manifest = tmp_path / "object.json"
     manifest.write_text(json.dumps(quiet(changes={"drain.timeoutSeconds": 1, "frontend.replicas": 1}, name="seen")))
-    command = [pypi.kubectl(locations()), f"--kubeconfig={judge.kubeconfig}", "apply", "-f", manifest]
+    command = [pypi.kubectl(locations()), f"--kubeconfig={policy_server.kubeconfig}", "apply", "-f", manifest]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stdout == "epddeployment.epd.dev/seen created\n"
     shown = [line.partition("'epd-operator-warnings': ")[2] for line in done.stderr.splitlines()]
@@ -241,11 +246,11 @@ def test_kubectl_shows_warnings_at_apply(judge: ApiServer, tmp_path: Path) -> No
     assert [text.partition(": ")[0] for text in shown] == ["SingleReplica", "ShortDrain"]
 
 
-def test_kubectl_says_why_an_object_is_denied(judge: ApiServer, tmp_path: Path) -> None:
+def test_kubectl_shows_why_an_object_is_denied(policy_server: ApiServer, tmp_path: Path) -> None:
     (case,) = [case for case in DENIALS if case.name == "BudgetTooSmall"]
     manifest = tmp_path / "object.json"
     manifest.write_text(json.dumps(quiet(changes=dict(case.changes), name="denied")))
-    command = [pypi.kubectl(locations()), f"--kubeconfig={judge.kubeconfig}", "apply", "-f", manifest]
+    command = [pypi.kubectl(locations()), f"--kubeconfig={policy_server.kubeconfig}", "apply", "-f", manifest]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert "denied request: BudgetTooSmall: spec.scaling.gpuBudget: " in done.stderr
@@ -255,17 +260,17 @@ IN_CHILDREN = ("HugePages", "TwoVolumeSources")
 
 
 @pytest.mark.parametrize("case", [case for case in DENIALS if case.name in IN_CHILDREN], ids=sentence)
-def test_the_api_server_would_refuse_the_children_of_what_is_denied(judge: ApiServer, case: Case) -> None:
-    assert any(answer.status == 422 for answer in children(judge, case))
+def test_the_api_server_would_refuse_the_children_of_denied_objects(policy_server: ApiServer, case: Case) -> None:
+    assert any(answer.status == 422 for answer in children(policy_server, case))
 
 
 @pytest.mark.parametrize("case", [case for case in FINE if case.name in IN_CHILDREN], ids=sentence)
-def test_the_api_server_takes_the_children_of_what_comes_close(judge: ApiServer, case: Fine) -> None:
-    assert [answer.message for answer in children(judge, case)] == ["", "", ""]
+def test_the_api_server_accepts_the_children_of_similar_objects(policy_server: ApiServer, case: Fine) -> None:
+    assert [answer.message for answer in children(policy_server, case)] == ["", "", ""]
 
 
 def children(server: ApiServer, case: Case | Fine) -> list[Answer]:
-    """Answers to the Deployments that the operator would make."""
+    """Answers to the Deployments that the operator would create."""
     identity = Identity(name="qwen", namespace="default", uid="1")
     spec = EPDDeploymentSpec.model_validate(quiet(case.topology, dict(case.changes))["spec"])
     made = (

@@ -1,4 +1,4 @@
-"""The API server itself against the models: samples of what the unit tests show for the schema."""
+"""The API server accepts and refuses the same objects as the models; the unit tests check the schema in more detail."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_server_accepts(api_server: ApiServer, sentence: str) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 @given(spec=almost_accepted(compiled()["properties"]["spec"]))
-def test_the_server_refuses_what_the_model_refuses_and_beyond_it_only_by_rules(
+def test_the_server_refuses_what_the_model_refuses_and_more_only_by_cel_rules(
     api_server: ApiServer, spec: dict[str, Any]
 ) -> None:
     value = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "EPDDeployment", "metadata": {"name": "sample"}, "spec": spec}
@@ -118,7 +118,7 @@ class Item(ApiModel):
 
 
 class Everything(ApiModel):
-    """All that the compiler can say."""
+    """A field of every kind that the compiler supports."""
 
     port: Annotated[Int, Field(le=65535)] = Field(description="A required number.")
     count: Annotated[Int, Field(ge=1, le=9)] = Field(default=2, description="A small number.")
@@ -140,14 +140,14 @@ class Everything(ApiModel):
 
 
 class Probe(ApiModel):
-    """A kind made for this test."""
+    """A kind for this test."""
 
     spec: Everything = Field(description="All.")
 
 
 @pytest.fixture(scope="module")
 def probes(bare_api_server: ApiServer) -> str:
-    """Path of the collection of a kind that uses everything the compiler can say."""
+    """Path of the collection of a kind that uses every feature of the compiler."""
     names = Names(group="test.epd.dev", version="v1", kind="Probe", plural="probes", short_names=("prb",))
     columns = (PrinterColumn(name="Count", json_path=".spec.count", type="integer"),)
     answer = bare_api_server.install_crd(compile_crd(Probe, names=names, columns=columns))

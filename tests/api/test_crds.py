@@ -1,4 +1,4 @@
-"""The CRDs as the API server takes and serves them."""
+"""The API server accepts the CRDs and serves them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def stored(api_server: ApiServer, value: dict[str, Any]) -> dict[str, Any]:
     return answer.body
 
 
-def test_the_server_takes_the_crds_without_a_warning(crd_answers: list[Answer]) -> None:
+def test_the_server_accepts_the_crds_without_a_warning(crd_answers: list[Answer]) -> None:
     assert [(answer.status, answer.warnings) for answer in crd_answers] == [(201, ())] * 3
 
 
 @pytest.mark.parametrize("name", [f"{PLURAL}.{GROUP}", f"{SCALE_PLURAL}.{GROUP}", "dynamoworkermetadatas.nvidia.com"])
-def test_the_server_finds_no_fault_with_names_or_schema(api_server: ApiServer, name: str) -> None:
+def test_the_server_accepts_the_names_and_establishes_the_crd(api_server: ApiServer, name: str) -> None:
     crd = api_server.client.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}").body
     conditions = {condition["type"]: condition["status"] for condition in crd["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -67,7 +67,7 @@ def test_the_server_fills_in_the_defaults_of_the_models(api_server: ApiServer, t
     assert stored(api_server, value)["spec"] == expected["spec"]
 
 
-def test_null_is_absence_to_the_server(api_server: ApiServer) -> None:
+def test_the_server_treats_null_as_an_absent_field(api_server: ApiServer) -> None:
     plain = deployment(D)
     nulls = {"pd.replicas": None, "worker": None, "frontend": None, "pools.0.nodeSelector": {"tier": None}}
     spec = stored(api_server, deployment(D, changes=nulls))["spec"]
@@ -77,7 +77,7 @@ def test_null_is_absence_to_the_server(api_server: ApiServer) -> None:
     assert spec["pools"][0].get("nodeSelector", {}) == {}
 
 
-def test_passed_on_objects_are_kept_whole(api_server: ApiServer) -> None:
+def test_passed_through_objects_are_stored_unchanged(api_server: ApiServer) -> None:
     volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
     template = {"volumes": [volume], "affinity": affinity}
@@ -113,11 +113,11 @@ STATUS = {
 }
 
 
-def test_status_is_written_apart_from_the_spec(api_server: ApiServer) -> None:
+def test_status_and_spec_are_written_separately(api_server: ApiServer) -> None:
     path = f"{COLLECTION}/apart"
     created = api_server.client.create(COLLECTION, {**deployment(D, name="apart"), "status": STATUS})
     assert created.ok, created.message
-    # The default of a status that nobody has written yet; what the user sent is dropped.
+    # The default of a status that was not written yet; the status in the user's request is dropped.
     assert created.body["status"] == {"observedGeneration": 0}
     changed = deployment(D, name="apart", changes={"pd.replicas": 9})
     written = api_server.client.apply(f"{path}/status", {**changed, "status": STATUS}, manager="status")
@@ -154,7 +154,7 @@ def kubectl(api_server: ApiServer, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
-def test_kubectl_knows_the_short_name_and_shows_the_columns(api_server: ApiServer) -> None:
+def test_kubectl_accepts_the_short_name_and_shows_the_columns(api_server: ApiServer) -> None:
     assert api_server.client.create(COLLECTION, deployment(A, name="short")).ok
     header, row = kubectl(api_server, "get", "epd", "short").splitlines()
     assert header.split() == ["NAME", "TOPOLOGY", "READY", "STAGES", "ENDPOINT", "AGE"]
@@ -188,7 +188,7 @@ def test_every_field_has_a_description(api_server: ApiServer) -> None:
     assert bare == []
 
 
-def test_a_worker_record_of_any_form_is_kept_whole(api_server: ApiServer) -> None:
+def test_a_worker_record_of_any_form_is_stored_unchanged(api_server: ApiServer) -> None:
     collection = "/apis/nvidia.com/v1alpha1/namespaces/default/dynamoworkermetadatas"
     data = {"endpoints": {"ns/backend/generate": {"instance_id": 7, "transport": {"tcp": "10.0.0.1:1"}}}, "cards": [{}]}
     record = {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoWorkerMetadata", "metadata": {"name": "pod-main"}}

@@ -1,4 +1,4 @@
-"""Events as a real API server takes and keeps them."""
+"""Events on a real API server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.operated import PRIMARIES, World
 from support.specs import raw_spec
 
 WAIT_SECONDS = 120
-"""Only so that a test that fails ends."""
+"""Limit of every wait, so that a failing test ends."""
 
 
 class Instance:
@@ -31,26 +31,26 @@ class Instance:
 
     def __init__(self, world: World, *, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.outcomes: Counter[str] = Counter()
-        self._told = asyncio.Event()
+        self._counted = asyncio.Event()
         self._world = world
         self.recorder = EventRecorder(world.cluster, count=self._count, reporter="pod-1", clock=clock, now=utc_now)
         reports = Reports(metrics=DeploymentMetrics(), recorder=self.recorder)
         self._reconciler = Reconciler(world.cluster, reports=reports)
 
-    def _count(self, _announcement: StatusEvent, outcome: EventOutcome) -> None:
+    def _count(self, _event: StatusEvent, outcome: EventOutcome) -> None:
         self.outcomes[outcome.value] += 1
-        self._told.set()
+        self._counted.set()
 
-    async def passes(self, count: int = 3) -> None:
+    async def reconcile(self, count: int = 3) -> None:
         for _ in range(count):
             await self._reconciler.reconcile(Key(self._world.namespace, "qwen"))
 
     async def written(self, count: int) -> None:
-        """Wait until so many announcements have an outcome."""
+        """Wait until that many Events have an outcome."""
         async with asyncio.timeout(WAIT_SECONDS):
             while self.outcomes.total() < count:
-                self._told.clear()
-                await self._told.wait()
+                self._counted.clear()
+                await self._counted.wait()
 
 
 @asynccontextmanager
@@ -89,21 +89,21 @@ async def ready(world: World) -> None:
         await world.report_ready(name)
 
 
-async def test_an_object_s_way_to_ready_is_told_once_by_all_instances_together(world: World) -> None:
+async def test_consecutive_instances_report_only_once_that_an_object_becomes_ready(world: World) -> None:
     primary = world.create(raw_spec("Aggregated"))
     async with instance(world) as first:
-        await first.passes()
+        await first.reconcile()
         await ready(world)
-        await first.passes()
+        await first.reconcile()
         await first.written(2)
         assert await reasons(world) == [("Normal", "RequestsAnswered"), ("Normal", "AllStagesReady")]
     async with instance(world) as second:
-        await second.passes()
-        # A status that is written because of something else tells nothing again.
+        await second.reconcile()
+        # A status that is written for another reason does not repeat the Events.
         place = f"{PRIMARIES.format(world.namespace)}/qwen"
         change = {"spec": {"slo": {"timeToFirstTokenMilliseconds": 900}}}
         assert world.server.client.request("PATCH", place, change, content_type="application/merge-patch+json").ok
-        await second.passes()
+        await second.reconcile()
         assert (await world.conditions())["Ready"]["observedGeneration"] == 2
         assert second.outcomes.total() == 0
     regarding = (await events(world))[0]["regarding"]
@@ -111,17 +111,17 @@ async def test_an_object_s_way_to_ready_is_told_once_by_all_instances_together(w
     assert regarding["uid"] == primary["metadata"]["uid"]
 
 
-async def test_a_pod_that_cannot_pull_its_image_is_told_with_its_own_words_and_losing_service_too(
+async def test_a_failed_image_pull_is_reported_with_the_message_of_the_pod_and_so_is_the_loss_of_service(
     world: World,
 ) -> None:
     world.create(raw_spec("Aggregated"))
     async with instance(world) as operator:
-        await operator.passes()
+        await operator.reconcile()
         await ready(world)
-        await operator.passes()
+        await operator.reconcile()
         await operator.written(2)
         await break_worker(world)
-        await operator.passes()
+        await operator.reconcile()
         await operator.written(4)
     problem, lost = (await events(world))[2:]
     assert (problem["type"], problem["reason"], problem["action"]) == ("Warning", "ImagePullFailed", "StartPods")
@@ -131,7 +131,7 @@ async def test_a_pod_that_cannot_pull_its_image_is_told_with_its_own_words_and_l
 
 
 async def break_worker(world: World) -> None:
-    """Be the nodes: no worker pod is ready, and one says why."""
+    """Act as the nodes: no worker pod is ready, and one reports why."""
     live = await world.find(DEPLOYMENT, "qwen-worker")
     status = {"observedGeneration": live["metadata"]["generation"], "replicas": 2, "updatedReplicas": 2}
     status |= {"readyReplicas": 0, "availableReplicas": 0}
@@ -167,7 +167,7 @@ async def break_worker(world: World) -> None:
     await world.cluster.apply(POD, body=pod, field_manager="nodes", subresource="status")
 
 
-async def test_the_same_again_is_one_event_with_a_count(world: World) -> None:
+async def test_a_repeated_event_is_one_event_with_a_count(world: World) -> None:
     async with instance(world) as operator:
         for count in range(1, 4):
             operator.recorder.record(identity(world), scaled())
@@ -178,7 +178,7 @@ async def test_the_same_again_is_one_event_with_a_count(world: World) -> None:
     assert operator.outcomes == {"written": 1, "merged": 2}
 
 
-async def test_the_longest_note_of_any_letters_is_taken(world: World) -> None:
+async def test_the_api_server_accepts_the_longest_note_in_any_script(world: World) -> None:
     async with instance(world) as operator:
         operator.recorder.record(identity(world), scaled("日本" * 2000))
         operator.recorder.record(identity(world), scaled("x" * 5000))
@@ -187,24 +187,24 @@ async def test_the_longest_note_of_any_letters_is_taken(world: World) -> None:
     assert max(len(event["note"].encode()) for event in await events(world)) == MAX_NOTE
 
 
-async def test_events_in_a_namespace_that_ends_or_has_ended_are_dropped_in_silence(
+async def test_events_in_a_terminating_or_deleted_namespace_are_dropped_without_a_log_line(
     live_world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = live_world
-    ask, maps = world.server.client.request, f"/api/v1/namespaces/{world.namespace}/configmaps"
-    # What cannot go keeps the namespace from going.
-    assert ask("POST", maps, {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}).ok
-    assert ask("DELETE", f"/api/v1/namespaces/{world.namespace}").ok
+    request, maps = world.server.client.request, f"/api/v1/namespaces/{world.namespace}/configmaps"
+    # An object with a finalizer keeps the namespace terminating.
+    assert request("POST", maps, {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}).ok
+    assert request("DELETE", f"/api/v1/namespaces/{world.namespace}").ok
     async with instance(world) as operator:
         operator.recorder.record(identity(world), scaled())
         operator.recorder.record(Identity(name="qwen", namespace="no-such-namespace", uid="u-1"), scaled())
         await operator.written(2)
-    ask("PATCH", f"{maps}/held", {"metadata": {"finalizers": []}}, content_type="application/merge-patch+json")
+    request("PATCH", f"{maps}/held", {"metadata": {"finalizers": []}}, content_type="application/merge-patch+json")
     assert operator.outcomes == {"dropped": 2}
     assert [record for record in caplog.records if record.name.startswith("epd_operator")] == []
 
 
-async def test_an_object_that_flaps_for_ever_leaves_a_bounded_number_of_events_and_writes(world: World) -> None:
+async def test_an_object_that_keeps_flapping_causes_a_bounded_number_of_events_and_writes(world: World) -> None:
     async with instance(world) as operator:
         for number in range(1000):
             operator.recorder.record(identity(world), scaled(f"try {number % 50}"))

@@ -1,7 +1,7 @@
 """A real HorizontalPodAutoscaler drives the scale of a stage.
 
 The HPA controller reads external metrics from the API group external.metrics.k8s.io, which an adapter would serve.
-Here a CustomResourceDefinition of that group stands for the adapter: listing its objects answers with the same types.
+Here a CustomResourceDefinition of that group replaces the adapter: a list of its objects has the same types.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def report(server: ApiServer, value: str) -> None:
 
 
 async def follow(server: ApiServer, cluster: Cluster, *, replicas: int) -> None:
-    """Make passes, as events would cause them, until the encoders' Deployment asks for that many."""
+    """Reconcile, as events would cause it, until the encoders' Deployment has that many replicas."""
     found: int | None = None
     for _ in range(ATTEMPTS):
         await Reconciler(cluster).reconcile(Key(NAMESPACE, "qwen"))

@@ -1,4 +1,4 @@
-"""Replicas of the operator as real processes at a real API server: killed, stopped, frozen, cut off."""
+"""Replicas of the operator as real processes with a real API server: killed, stopped, suspended, disconnected."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Pair:
         found: dict[str, Any] = self.server.client.get(LEASES.format(self.namespace)).body["spec"]
         return found
 
-    def standby_goes_on(self) -> None:
-        """The standby leads, and does what the leader did."""
+    def standby_takes_over(self) -> None:
+        """The standby becomes the leader and reconciles objects."""
         self.standby.wait_for("the standby leads", lambda: self.standby.leads)
         self.create("after")
         self.standby.wait_for("children of a new object", lambda: self.has_children("after"))
@@ -56,7 +56,7 @@ Start = Callable[..., Replica]
 
 @pytest.fixture
 def namespace(api_server: ApiServer) -> str:
-    """A namespace with a Lease that nobody holds, so that the first replica need not wait."""
+    """A namespace with a Lease that has no holder, so that the first replica does not wait."""
     name = f"ha-{uuid.uuid4().hex[:8]}"
     assert api_server.client.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "epd-operator"}}
@@ -67,7 +67,7 @@ def namespace(api_server: ApiServer) -> str:
 
 @pytest.fixture
 def start(namespace: str, tmp_path: Path) -> Iterator[Start]:
-    """Starts replicas with leader election; they end with the test."""
+    """Starts replicas with leader election; they are stopped at the end of the test."""
     with ExitStack() as running:
 
         def begin(kubeconfig: Path, name: str) -> Replica:
@@ -79,14 +79,14 @@ def start(namespace: str, tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def wire(api_server: ApiServer) -> Iterator[Wire]:
-    """The leader's way to the API server."""
+    """The leader's connection to the API server."""
     with Wire(api_server) as opened:
         yield opened
 
 
 @pytest.fixture
 def pair(api_server: ApiServer, namespace: str, start: Start, wire: Wire, tmp_path: Path) -> Pair:
-    """A leader that has made the children of one object, and a standby; both ready."""
+    """A leader that has created the children of one object, and a standby; both are ready."""
     leader = start(wire.kubeconfig(api_server, to=tmp_path / "kubeconfig"), "leader")
     leader.wait_for("the first replica leads", lambda: leader.leads)
     standby = start(api_server.kubeconfig, "standby")
@@ -107,33 +107,33 @@ def logged(replica: Replica, message: str) -> str:
     return next(str(line["time"]) for line in lines if message in line["message"])
 
 
-def test_the_standby_goes_on_when_the_leader_is_killed(pair: Pair) -> None:
+def test_the_standby_takes_over_when_the_leader_is_killed(pair: Pair) -> None:
     transitions = pair.lease()["leaseTransitions"]
     pair.leader.signal(signal.SIGKILL)
-    pair.standby_goes_on()
+    pair.standby_takes_over()
     assert pair.lease()["leaseTransitions"] == transitions + 1
 
 
-def test_a_leader_that_is_told_to_stop_gives_up_the_lease_and_ends_with_success(pair: Pair) -> None:
+def test_a_leader_that_is_stopped_releases_the_lease_and_exits_with_success(pair: Pair) -> None:
     pair.leader.signal(signal.SIGTERM)
     assert pair.leader.exit_code() == 0, pair.leader.log.read_text()
     assert logged(pair.leader, "released the Lease")
-    pair.standby_goes_on()
+    pair.standby_takes_over()
     assert logged(pair.standby, "the holder of the Lease is nobody")
     pair.standby.signal(signal.SIGTERM)
     assert pair.standby.exit_code() == 0
 
 
-def test_a_leader_that_is_cut_off_stops_before_the_standby_begins(pair: Pair, wire: Wire) -> None:
+def test_a_leader_that_loses_its_connection_stops_before_the_standby_starts(pair: Pair, wire: Wire) -> None:
     wire.cut()
     assert pair.leader.exit_code() == 1
-    pair.standby_goes_on()
+    pair.standby_takes_over()
     assert logged(pair.leader, "leadership lost") < logged(pair.standby, "is the leader")
 
 
-def test_a_leader_that_was_frozen_ends_when_it_wakes_up(pair: Pair) -> None:
+def test_a_leader_that_was_suspended_exits_when_it_resumes(pair: Pair) -> None:
     pair.leader.signal(signal.SIGSTOP)
-    pair.standby_goes_on()
+    pair.standby_takes_over()
     holder = pair.lease()["holderIdentity"]
     assert not pair.leader.is_alive
     pair.leader.signal(signal.SIGCONT)
@@ -141,7 +141,7 @@ def test_a_leader_that_was_frozen_ends_when_it_wakes_up(pair: Pair) -> None:
     assert pair.lease()["holderIdentity"] == holder
 
 
-def test_that_the_api_server_is_away_makes_no_replica_unhealthy_but_unready(
+def test_without_the_api_server_a_replica_is_healthy_but_not_ready(
     namespace: str, start: Start, wire: Wire, api_server: ApiServer, tmp_path: Path
 ) -> None:
     wire.cut()

@@ -1,4 +1,4 @@
-"""The Lease at a real API server: one write per version, and nothing in it that could hurt."""
+"""The Lease on a real API server: concurrent writes conflict, and any content is tolerated."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def leases(world: World) -> ClusterLeaseStore:
 
 
 def put(world: World, spec: object, **metadata: Any) -> None:
-    """Be a stranger who writes the Lease."""
+    """Write the Lease as another client."""
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
     body |= {"metadata": {"name": "epd-operator", **metadata}} | ({} if spec is None else {"spec": spec})  # type: ignore[dict-item]
     answer = world.server.client.apply(f"{PATH.format(world.namespace)}/epd-operator", body)
     assert answer.ok, answer.message
 
 
-async def test_a_lease_that_was_written_is_read_as_it_was_written(world: World) -> None:
+async def test_a_lease_is_read_as_it_was_written(world: World) -> None:
     store = leases(world)
     assert await store.read() is None
     written = await store.write(MINE, previous=None)
@@ -41,7 +41,7 @@ async def test_a_lease_that_was_written_is_read_as_it_was_written(world: World) 
     assert (read.record, read.version) == (MINE, written.version)
 
 
-async def test_of_two_who_write_over_the_same_version_one_is_refused(world: World) -> None:
+async def test_the_second_of_two_writes_over_the_same_version_is_refused(world: World) -> None:
     store = leases(world)
     first = await store.write(MINE, previous=None)
     with pytest.raises(ConflictError):
@@ -54,7 +54,7 @@ async def test_of_two_who_write_over_the_same_version_one_is_refused(world: Worl
     assert (read.record.holder, read.version) == ("b", second.version)
 
 
-async def test_a_lease_that_was_deleted_or_made_anew_is_not_written_over(world: World) -> None:
+async def test_a_lease_that_was_deleted_or_recreated_is_not_overwritten(world: World) -> None:
     store = leases(world)
     first = await store.write(MINE, previous=None)
     path = f"{PATH.format(world.namespace)}/epd-operator"
@@ -79,7 +79,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("spec", HOSTILE)
-async def test_whatever_a_stranger_wrote_the_lease_is_taken_in_the_end_and_keeps_its_labels(
+async def test_the_lease_is_acquired_after_any_content_of_another_client_and_keeps_its_labels(
     world: World, spec: object
 ) -> None:
     put(world, spec, labels={"team": "a"})
@@ -99,7 +99,7 @@ async def test_whatever_a_stranger_wrote_the_lease_is_taken_in_the_end_and_keeps
     assert live["spec"]["leaseTransitions"] <= MAX_INT32
 
 
-async def test_a_lease_that_is_given_up_is_free_at_once_for_the_next(world: World) -> None:
+async def test_a_released_lease_can_be_acquired_at_once(world: World) -> None:
     store = leases(world)
     one, other = Candidate(identity="a", timing=Timing()), Candidate(identity="b", timing=Timing())
     put(world, {"holderIdentity": "", "leaseDurationSeconds": 1})
@@ -110,6 +110,6 @@ async def test_a_lease_that_is_given_up_is_free_at_once_for_the_next(world: Worl
         candidate.confirm_write(await store.write(record, previous=candidate.lease), started=0.0, at=0.1)
         assert candidate.leads
         candidate.observe(await store.read(), at=1.0)
-        given_up = candidate.release_record(now=NOW)
-        assert given_up is not None
-        await store.write(given_up, previous=candidate.lease)
+        released = candidate.release_record(now=NOW)
+        assert released is not None
+        await store.write(released, previous=candidate.lease)

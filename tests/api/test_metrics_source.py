@@ -1,4 +1,4 @@
-"""An object that asks for metrics which the operator cannot get: held, and told why, on a real API server."""
+"""An object whose metrics the operator cannot get: the stage keeps its replicas, and status reports why."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCALED = {"maxReplicas": 8, "metrics": [{"type": "Requests", "targetPerReplica":
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def _tell_nobody(_identity: Identity, _decision: Decision) -> None:
+async def _ignore_decision(_identity: Identity, _decision: Decision) -> None:
     return
 
 
-async def test_status_names_the_missing_setting_of_the_operator_and_the_stage_keeps_its_number(
+async def test_status_names_the_missing_setting_of_the_operator_and_the_stage_keeps_its_replicas(
     api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -36,7 +36,7 @@ async def test_status_names_the_missing_setting_of_the_operator_and_the_stage_ke
         scaler = Autoscaler(
             sources=sources,
             enqueue=lambda _: None,
-            record_event=_tell_nobody,
+            record_event=_ignore_decision,
             metrics=ScalingMetrics(CollectorRegistry()),
             clock=lambda: 0.0,
             now=lambda: NOW,

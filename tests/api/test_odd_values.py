@@ -57,7 +57,7 @@ async def test_a_spec_with_emoji_is_reconciled_and_settles(world: World) -> None
     worker = {"pool": "gb200", "env": [{"name": "GREETING", "value": rocket}], "args": [f"--greeting={rocket}"]}
     world.create(raw_spec("Aggregated", worker=worker, podTemplate={"annotations": {"note": rocket}}))
     await world.settle()
-    assert await world.run_pass() == []
+    assert await world.reconcile() == []
     template = (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["template"]
     assert template["metadata"]["annotations"]["note"] == rocket
     assert {"name": "GREETING", "value": rocket} in template["spec"]["containers"][0]["env"]
@@ -70,7 +70,7 @@ async def test_a_quantity_that_the_server_rewrites_causes_no_further_write(
     world.create(raw_spec("Aggregated", worker={"pool": "gb200", **worker}))
     await world.settle()
     assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 1
-    assert await world.run_pass() == []
+    assert await world.reconcile() == []
 
 
 async def test_empty_lists_of_arguments_are_reconciled(world: World) -> None:

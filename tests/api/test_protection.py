@@ -33,11 +33,11 @@ async def names(world: World, kind: Kind) -> list[str]:
     return sorted(c["metadata"]["name"] for c in await world.cluster.list(kind, namespace=world.namespace))
 
 
-# Who makes them
+# Managed and Unmanaged
 
 
 @pytest.mark.parametrize(("field", "kind", "count"), SWITCHES)
-async def test_what_the_user_takes_over_is_removed_and_comes_back(
+async def test_unmanaged_children_are_removed_and_managed_ones_are_recreated(
     world: World, field: str, kind: Kind, count: int
 ) -> None:
     world.create(raw_spec())
@@ -52,7 +52,7 @@ async def test_what_the_user_takes_over_is_removed_and_comes_back(
 
 
 @pytest.mark.parametrize(("field", "kind", "count"), SWITCHES)
-async def test_an_object_from_before_the_fields_is_protected_without_a_new_generation(
+async def test_an_object_older_than_the_fields_is_protected_without_a_new_generation(
     world: World, field: str, kind: Kind, count: int
 ) -> None:
     world.create(raw_spec())
@@ -63,7 +63,7 @@ async def test_an_object_from_before_the_fields_is_protected_without_a_new_gener
     assert len(await names(world, kind)) == count
 
 
-async def test_a_policy_of_a_stranger_is_left_alone_and_told(world: World) -> None:
+async def test_a_policy_of_a_foreign_owner_is_left_unchanged_and_reported(world: World) -> None:
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "qwen-pods"}}
     body = {**policy, "spec": {"podSelector": {"matchLabels": {"tier": "gold"}}}}
     path = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/networkpolicies"
@@ -76,7 +76,7 @@ async def test_a_policy_of_a_stranger_is_left_alone_and_told(world: World) -> No
     assert "NetworkPolicy qwen-pods" in stalled["message"]
 
 
-async def test_another_topology_leaves_no_budget_behind(world: World) -> None:
+async def test_a_change_of_topology_removes_the_budgets_of_removed_stages(world: World) -> None:
     world.create(raw_spec("Aggregated"))
     await world.settle()
     change(world, {**raw_spec("CoLocated"), "worker": None})
@@ -105,13 +105,13 @@ class Pods:
         return sorted(p["metadata"]["name"] for p in found if not p["metadata"].get("deletionTimestamp"))
 
     def report(self, pod: str, *, ready: bool = True) -> None:
-        """Say that the pod runs. One that is pending may always be evicted."""
+        """Report the pod as running. A pending pod can always be evicted."""
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]}
         answer = self._client.request("PATCH", f"{self._path}/{pod}/status", {"status": status}, content_type=MERGE)
         assert answer.ok, answer.message
 
     async def all_ready(self, count: int) -> list[str]:
-        """Wait until the controllers have made the pods, and the budget has counted them as ready."""
+        """Wait until the controllers have created the pods, and the budget has counted them as ready."""
         for _ in range(300):
             found = await self.names()
             for pod in found:
@@ -128,7 +128,7 @@ class Pods:
 
 
 @pytest.mark.parametrize("topology", STAGE)
-async def test_a_drain_takes_one_of_four_pods_and_the_next_one_when_it_is_replaced(
+async def test_a_drain_evicts_one_of_four_pods_and_the_next_when_the_first_is_replaced(
     live_world: World, topology: str
 ) -> None:
     stage = STAGE[topology]
@@ -152,7 +152,7 @@ async def test_the_only_pod_of_a_stage_can_be_evicted(live_world: World) -> None
     assert pods.evict(only).ok
 
 
-async def test_a_pod_that_serves_nobody_can_be_evicted_when_the_budget_is_used_up(live_world: World) -> None:
+async def test_a_pod_that_is_not_ready_can_be_evicted_when_the_budget_is_exhausted(live_world: World) -> None:
     live_world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 4}))
     await live_world.settle()
     pods = Pods(live_world, "worker")
@@ -167,7 +167,7 @@ async def test_a_pod_that_serves_nobody_can_be_evicted_when_the_budget_is_used_u
     assert pods.evict(second).ok
 
 
-async def test_a_budget_of_the_user_needs_the_operators_to_go(live_world: World) -> None:
+async def test_a_budget_of_the_user_works_only_without_the_operators_budget(live_world: World) -> None:
     live_world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 2}))
     await live_world.settle()
     pods = Pods(live_world, "worker")
@@ -191,31 +191,31 @@ async def test_a_budget_of_the_user_needs_the_operators_to_go(live_world: World)
 # The role of the pods
 
 
-async def pass_with(world: World, role: str, *, cluster: Cluster | None = None) -> tuple[Result, Counter[str]]:
+async def reconcile_with(world: World, role: str, *, cluster: Cluster | None = None) -> tuple[Result, Counter[str]]:
     world.requests.clear()
     settings = Settings(worker_role=role)
     result = await Reconciler(cluster or world.cluster, settings=settings).reconcile(Key(world.namespace, "qwen"))
     return result, Counter(world.requests)
 
 
-async def test_another_worker_role_is_bound_in_one_pass_and_then_nothing_is_written(world: World) -> None:
+async def test_another_worker_role_is_bound_in_one_reconcile_and_then_nothing_is_written(world: World) -> None:
     world.create(raw_spec("Aggregated"))
     await world.settle()
     before = await world.find(ROLE_BINDING, "qwen-discovery")
     assert before["roleRef"]["name"] == "epd-worker-discovery"
-    _, requests = await pass_with(world, "team-discovery")
+    _, requests = await reconcile_with(world, "team-discovery")
     after = await world.find(ROLE_BINDING, "qwen-discovery")
     assert after["roleRef"]["name"] == "team-discovery"
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
     assert requests["DELETE RoleBinding"] == 1
-    result, _ = await pass_with(world, "team-discovery")
+    result, _ = await reconcile_with(world, "team-discovery")
     assert (result.outcome, result.written) == ("settled", ())
     assert await names(world, ROLE_BINDING) == ["qwen-discovery"]
 
 
 def kubeconfig_of_operator(world: World, folder: Path) -> Path:
-    """A kubeconfig of an account that may write all children, but may hand out one role only."""
+    """A kubeconfig of an account that may write all children, but may bind one role only."""
     client, rbac = world.server.client, "/apis/rbac.authorization.k8s.io/v1"
     accounts = f"/api/v1/namespaces/{world.namespace}/serviceaccounts"
     verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -240,7 +240,7 @@ def kubeconfig_of_operator(world: World, folder: Path) -> Path:
     return folder / "kubeconfig"
 
 
-async def test_a_role_that_the_operator_may_not_hand_out_is_told_and_the_pods_keep_the_one_they_have(
+async def test_a_role_that_the_operator_may_not_bind_is_reported_and_the_pods_keep_their_role(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["deletecollection"]}]
@@ -250,9 +250,9 @@ async def test_a_role_that_the_operator_may_not_hand_out_is_told_and_the_pods_ke
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig_of_operator(world, tmp_path)))
     world.create(raw_spec("Aggregated"))
     async with connect() as cluster:
-        await pass_with(world, "epd-worker-discovery", cluster=cluster)
+        await reconcile_with(world, "epd-worker-discovery", cluster=cluster)
         before = await world.find(ROLE_BINDING, "qwen-discovery")
-        result, _ = await pass_with(world, f"{world.namespace}-powerful", cluster=cluster)
+        result, _ = await reconcile_with(world, f"{world.namespace}-powerful", cluster=cluster)
     assert result.outcome == "refused"
     stalled = (await world.conditions())["Stalled"]
     assert stalled["reason"] == "ChildRefused"

@@ -1,4 +1,4 @@
-"""Passes of the operator against a real API server with its controllers: what is written, and when nothing is."""
+"""Reconciles on a real API server with its controllers: what is written, and when nothing is written."""
 
 from __future__ import annotations
 
@@ -65,16 +65,18 @@ ODD_SPECS = {
 
 
 @pytest.mark.parametrize("odd", ODD_SPECS.values(), ids=ODD_SPECS.keys())
-async def test_an_odd_but_legal_spec_settles_too(world: World, odd: dict[str, Any]) -> None:
+async def test_an_unusual_but_valid_spec_settles(world: World, odd: dict[str, Any]) -> None:
     world.create(odd)
     await world.settle()
     assert (await world.conditions())["Stalled"]["status"] == "False"
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-async def test_the_first_pass_makes_all_children_that_may_exist_and_the_status(world: World, topology: str) -> None:
+async def test_the_first_reconcile_creates_all_children_that_can_exist_and_the_status(
+    world: World, topology: str
+) -> None:
     primary = world.create(raw_spec(topology))
-    writes = await world.run_pass()
+    writes = await world.reconcile()
     deployments = {"Aggregated": 2, "CoLocated": 2, "Disaggregated": 2}[topology]
     stages = {"Aggregated": 2, "CoLocated": 2, "Disaggregated": 3}[topology]
     assert writes == [
@@ -90,7 +92,7 @@ async def test_the_first_pass_makes_all_children_that_may_exist_and_the_status(w
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
-async def test_a_settled_example_is_never_written_again(world: World, path: Path) -> None:
+async def test_a_settled_example_causes_no_writes(world: World, path: Path) -> None:
     document = yaml.safe_load(path.read_text())  # noqa: ASYNC240 - a small local file
     name = document["metadata"]["name"]
     world.create(document["spec"], name=name)
@@ -98,38 +100,38 @@ async def test_a_settled_example_is_never_written_again(world: World, path: Path
     for child in await world.cluster.list(DEPLOYMENT, namespace=world.namespace):
         await world.report_ready(child["metadata"]["name"])
     await world.settle(name)
-    assert await world.run_pass(name) == []
+    assert await world.reconcile(name) == []
 
 
 async def test_quantities_that_the_server_rewrites_do_not_cause_writes(world: World) -> None:
     resources = {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"memory": "2048Mi"}}
     world.create(raw_spec("Aggregated", worker={"pool": "gb200", "resources": resources, "sharedMemory": "1024Mi"}))
     await world.settle()
-    assert await world.run_pass() == []
+    assert await world.reconcile() == []
 
 
-async def test_pd_follows_the_first_ready_encoder(world: World) -> None:
+async def test_pd_is_created_when_the_first_encoder_is_ready(world: World) -> None:
     world.create(raw_spec())
     await world.settle()
     assert await world.cluster.get(DEPLOYMENT, namespace=world.namespace, name="qwen-pd") is None
     assert (await world.conditions())["Ready"]["reason"] == "PodsStarting"
     await world.report_ready("qwen-encoder")
-    assert "APPLY Deployment" in await world.run_pass()
+    assert "APPLY Deployment" in await world.reconcile()
     assert (await world.find(DEPLOYMENT, "qwen-pd"))["spec"]["replicas"] == 3
 
 
-async def test_what_somebody_changed_in_a_child_is_put_right_with_one_write(world: World) -> None:
+async def test_drift_of_a_child_is_corrected_with_one_write(world: World) -> None:
     world.create(raw_spec("Aggregated"))
     await world.settle()
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 9}}
     body["metadata"] = {"name": "qwen-worker", "namespace": world.namespace}
     await world.cluster.apply(DEPLOYMENT, body=body, field_manager="somebody")
-    writes = await world.run_pass()
+    writes = await world.reconcile()
     assert writes.count("APPLY Deployment") == 1
     assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 2
 
 
-async def test_a_field_that_leaves_the_spec_leaves_the_child(world: World) -> None:
+async def test_a_field_that_is_removed_from_the_spec_is_removed_from_the_child(world: World) -> None:
     limited = {"pool": "gb200", "resources": {"limits": {"memory": "1Gi"}}}
     world.create(raw_spec("Aggregated", worker=limited))
     await world.settle()
@@ -143,7 +145,7 @@ async def test_a_field_that_leaves_the_spec_leaves_the_child(world: World) -> No
     assert "memory" not in container["resources"]["limits"]
 
 
-async def test_another_topology_replaces_the_stages_and_removes_what_is_left_over(world: World) -> None:
+async def test_a_change_of_topology_replaces_the_stages_and_removes_the_old_children(world: World) -> None:
     world.create(raw_spec("Aggregated"))
     await world.settle()
     live = await world.find(EPD_DEPLOYMENT, "qwen")
@@ -157,7 +159,7 @@ async def test_another_topology_replaces_the_stages_and_removes_what_is_left_ove
 
 
 CONTAINER = "/spec/template/spec/containers/0"
-QUARRELS = {
+FOREIGN_EDITS = {
     "a Service's port": ("/api/v1/namespaces/{}/services/qwen", "/spec/ports/0/port", 8001),
     "a Service's selector": ("/api/v1/namespaces/{}/services/qwen", "/spec/selector/app", "another"),
     "what a NetworkPolicy selects": (
@@ -203,8 +205,8 @@ QUARRELS = {
 }
 
 
-@pytest.mark.parametrize(("path", "field", "value"), QUARRELS.values(), ids=QUARRELS.keys())
-async def test_a_strangers_edit_that_no_apply_can_merge_is_undone(
+@pytest.mark.parametrize(("path", "field", "value"), FOREIGN_EDITS.values(), ids=FOREIGN_EDITS.keys())
+async def test_an_edit_by_another_client_that_no_apply_can_merge_is_undone(
     world: World, path: str, field: str, value: object
 ) -> None:
     world.create(raw_spec("Aggregated"))
@@ -220,7 +222,7 @@ async def test_a_strangers_edit_that_no_apply_can_merge_is_undone(
     assert _unordered(world.server.client.get(path).body["spec"]) == before
 
 
-async def test_a_service_of_a_stranger_is_left_alone_and_told(world: World) -> None:
+async def test_a_service_of_a_foreign_owner_is_left_unchanged_and_reported(world: World) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "qwen"}, "spec": {"ports": [{"port": 80}]}}
     world.server.client.create(f"/api/v1/namespaces/{world.namespace}/services", service)
     world.create(raw_spec("Aggregated"))
@@ -231,34 +233,36 @@ async def test_a_service_of_a_stranger_is_left_alone_and_told(world: World) -> N
     assert "Service qwen" in stalled["message"]
 
 
-async def test_a_child_that_the_api_server_refuses_is_told_with_its_words_and_the_others_are_made(world: World) -> None:
+async def test_a_refused_child_is_reported_with_the_api_servers_message_and_the_others_are_created(
+    world: World,
+) -> None:
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
     world.create(raw_spec("Aggregated", podTemplate={"affinity": affinity}))
-    await world.run_pass()
+    await world.reconcile()
     stalled = (await world.conditions())["Stalled"]
     assert stalled["reason"] == "ChildRefused"
     assert "nodeSelectorTerms" in stalled["message"]
     assert await world.find(SERVICE, "qwen")
 
 
-async def test_a_field_that_the_api_server_does_not_know_is_told_with_its_words(world: World) -> None:
+async def test_an_unknown_field_is_reported_with_the_api_servers_message(world: World) -> None:
     world.create(_with_pods(volumes=[{"name": "d", "hostpath": {"path": "/x"}}]))
     with pytest.raises(FaultError):
-        await world.run_pass()
+        await world.reconcile()
     stalled = (await world.conditions())["Stalled"]
     assert stalled["reason"] == "ChildRefused"
     assert "hostpath" in stalled["message"]
     assert await world.find(SERVICE, "qwen")
 
 
-async def test_pods_over_a_quota_are_told_with_the_api_servers_words(live_world: World) -> None:
+async def test_pods_over_a_quota_are_reported_with_the_api_servers_message(live_world: World) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     live_world.server.client.create(f"/api/v1/namespaces/{live_world.namespace}/resourcequotas", quota)
     live_world.create(raw_spec("Aggregated"))
     await live_world.settle()
     reason = ""
     for _ in range(100):
-        await live_world.run_pass()
+        await live_world.reconcile()
         reason = (await live_world.conditions())["Ready"]["reason"]
         if reason == "PodsRefused":
             break
@@ -267,7 +271,7 @@ async def test_pods_over_a_quota_are_told_with_the_api_servers_words(live_world:
     assert "exceeded quota" in (await live_world.conditions())["Ready"]["message"]
 
 
-async def test_all_children_go_with_their_owner_though_no_pass_is_made(live_world: World) -> None:
+async def test_all_children_are_deleted_with_their_owner_without_a_reconcile(live_world: World) -> None:
     live_world.create(raw_spec("CoLocated"))
     await live_world.settle()
     assert live_world.server.client.request("DELETE", f"{PRIMARIES.format(live_world.namespace)}/qwen").ok
@@ -284,7 +288,7 @@ async def test_all_children_go_with_their_owner_though_no_pass_is_made(live_worl
             break
         await moment()
     assert left == []
-    assert await live_world.run_pass() == []
+    assert await live_world.reconcile() == []
 
 
 async def test_the_operator_writes_no_finalizer_and_no_annotation_into_the_users_object(world: World) -> None:
@@ -296,7 +300,7 @@ async def test_the_operator_writes_no_finalizer_and_no_annotation_into_the_users
     assert metadata["generation"] == 1
 
 
-async def test_lists_longer_than_a_page_are_read_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lists_longer_than_a_page_are_read_completely(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epd_operator.cluster.client.PAGE_SIZE", 2)
     for number in range(5):
         world.create(raw_spec("Aggregated"), name=f"n{number}")
@@ -312,7 +316,7 @@ async def test_a_kind_that_is_not_installed_is_not_mistaken_for_an_empty_list(wo
 
 
 def _unordered(value: Any) -> Any:
-    """The value with all lists in one order: where an item is put back is the server's choice."""
+    """The value with all lists sorted, because the server decides where a restored item is placed."""
     if isinstance(value, dict):
         return {key: _unordered(item) for key, item in value.items()}
     return sorted((_unordered(item) for item in value), key=repr) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Who sets the replicas of a scaled stage, and which pods go, against a real API server with its controllers."""
+"""The replicas of a scaled stage and the choice of pods to delete, on a real API server with its controllers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.operated import World, moment
 from support.specs import raw_spec
 
 
-async def test_the_scale_of_a_stage_can_be_driven_by_somebody_else_and_is_not_fought_over(world: World) -> None:
+async def test_an_external_client_can_set_the_scale_of_a_stage_and_the_operator_does_not_reset_it(world: World) -> None:
     external = {"pool": "gb200", "replicas": 3, "autoscaling": {"mode": "External", "maxReplicas": 9}}
     world.create(raw_spec("Aggregated", worker=external))
     await world.settle()
@@ -27,11 +27,11 @@ async def test_the_scale_of_a_stage_can_be_driven_by_somebody_else_and_is_not_fo
     assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 5
     assert world.server.client.get(path).body["spec"]["replicas"] == 5
     assert (await world.find(EPD_DEPLOYMENT, "qwen"))["metadata"]["generation"] == 1
-    assert await world.run_pass() == []
+    assert await world.reconcile() == []
 
 
-class Decided:
-    """A scaler that has decided."""
+class FixedDecision:
+    """A scaler with a fixed decision."""
 
     def __init__(self, desired: int, *, loads: dict[str, float]) -> None:
         self._desired = desired
@@ -57,7 +57,9 @@ class Decided:
         """Nothing to forget."""
 
 
-async def test_the_operators_own_number_is_kept_out_of_the_spec_and_the_least_busy_pod_goes(live_world: World) -> None:
+async def test_the_operators_decision_is_not_written_to_the_spec_and_the_least_busy_pod_is_deleted(
+    live_world: World,
+) -> None:
     world, key = live_world, Key(live_world.namespace, "qwen")
     autoscaling = {"maxReplicas": 9, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
     world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 3, "autoscaling": autoscaling}))
@@ -73,7 +75,7 @@ async def test_the_operators_own_number_is_kept_out_of_the_spec_and_the_least_bu
             break
         await moment()
     busy, idle, busier = sorted(await pods())
-    scaler = Decided(2, loads={busy: 4.0, idle: 0.0, busier: 9.0})
+    scaler = FixedDecision(2, loads={busy: 4.0, idle: 0.0, busier: 9.0})
     await Reconciler(world.cluster, scaling=scaler).reconcile(key)
     for _ in range(300):
         if len(await pods()) == 2:

@@ -1,4 +1,4 @@
-"""Every way to be wrong that the API knows is refused by the API server, at the right field and with the way out."""
+"""The API server refuses every kind of invalid object, at the right field and with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ COLLECTION = f"/apis/{GROUP}/{VERSION}/namespaces/default/{PLURAL}"
 
 
 @pytest.mark.parametrize("topology", ["Aggregated", "CoLocated", "Disaggregated"])
-def test_the_objects_that_the_bad_ones_are_made_from_are_accepted(api_server: ApiServer, topology: str) -> None:
+def test_the_valid_objects_that_the_bad_ones_are_derived_from_are_accepted(
+    api_server: ApiServer, topology: str
+) -> None:
     answer = api_server.client.create(COLLECTION, deployment(topology), dry_run=True)
     assert answer.ok, answer.message
 

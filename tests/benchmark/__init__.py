@@ -1,1 +1,1 @@
-"""Benchmarks: figures for people, never a verdict."""
+"""Benchmarks: figures for information, without pass or fail."""

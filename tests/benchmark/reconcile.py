@@ -1,4 +1,4 @@
-"""How fast the operator is, and what it costs: ``make bench``.
+"""Measures the speed and the costs of the operator: ``make bench``.
 
 Starts etcd, kube-apiserver and the operator as plain processes, without controllers and nodes: what is measured is the
 operator and the API server, not pods. All of them and this client share the machine. Prints a table in Markdown.
@@ -31,13 +31,13 @@ CHILDREN_PER_OBJECT = 2
 """Deployments of an Aggregated object: frontend and worker."""
 CHANGES = 20
 PAUSE_SECONDS = 0.5
-"""Between two changes, longer than the pause that the operator makes between two passes over one object."""
+"""Between two changes, longer than the operator's pause between two reconciles of one object."""
 QUIET_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What was measured with so many objects; times in seconds, memory in MiB."""
+    """Results with that many objects; times in seconds, memory in MiB."""
 
     objects: int
     creation: float
@@ -51,17 +51,17 @@ class Figures:
 
 
 class Operator:
-    """The operator as a process, and what it tells of itself."""
+    """The operator as a process, and its metrics."""
 
     def __init__(self, server: ApiServer) -> None:
         self._metrics_port, health_port = free_ports(2)
-        words = [sys.executable, "-m", "epd_operator", "--log-level", "WARNING"]
-        words += ["--metrics-port", str(self._metrics_port), "--health-port", str(health_port)]
+        command = [sys.executable, "-m", "epd_operator", "--log-level", "WARNING"]
+        command += ["--metrics-port", str(self._metrics_port), "--health-port", str(health_port)]
         environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "PYTHONPATH": str(ROOT / "operator" / "src")}
-        self._process = subprocess.Popen(words, env=environment)
+        self._process = subprocess.Popen(command, env=environment)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         self._process.terminate()
         self._process.wait()
 
@@ -105,7 +105,7 @@ def wait(holds: Callable[[], bool], *, interval: float, what: str, limit: float 
 
 
 def measure(count: int, *, folder: Path) -> Figures:
-    """Create so many objects, change one now and then, and look at rest."""
+    """Create that many objects, change one several times, and then count writes without changes."""
     with ApiServer(folder=folder) as server:
         server.install_crds(ROOT / "crds")
         operator = Operator(server)

@@ -1,4 +1,4 @@
-"""Both Helms, and a real API server that each test finds without the chart's objects."""
+"""Helm 3 and Helm 4, and a real API server that has no objects of the chart when a test starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def offline_helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def site(bare_api_server: ApiServer) -> Iterator[Site]:
-    """Namespaces of its own; what the chart put into the whole cluster goes afterwards."""
+    """Separate namespaces; cluster-scoped objects of the chart are deleted afterwards."""
     unique = uuid.uuid4().hex[:6]
     site = Site(server=bare_api_server, system=f"system-{unique}", teams=(f"team-a-{unique}", f"team-b-{unique}"))
     for name in (site.system, *site.teams):
@@ -46,6 +46,6 @@ def helm(offline_helm: Helm, site: Site) -> Helm:
 
 @pytest.fixture
 def both(site: Site, tmp_path: Path) -> tuple[Helm, Helm]:
-    """Helm 3 and Helm 4 at the same cluster."""
+    """Helm 3 and Helm 4 with the same cluster."""
     three = Helm(program=binary("helm"), major=3, home=tmp_path / "3", kubeconfig=site.server.kubeconfig)
     return three, replace(three, program=binary("helm4"), major=4, home=tmp_path / "4")

@@ -1,4 +1,4 @@
-"""Commands of the documentation that ask what the operator may do are answered with yes by a cluster that is well."""
+"""Commands in the documentation that check the operator's rights are answered with yes by a healthy cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kubectl(helm: Helm, site: Site) -> Kubectl:
     return Kubectl(kubeconfig=site.server.kubeconfig)
 
 
-def test_the_operator_has_every_right_that_a_page_asks_for(kubectl: Kubectl, site: Site) -> None:
+def test_the_operator_has_every_right_that_a_page_checks(kubectl: Kubectl, site: Site) -> None:
     assert any("leases" in question for question in QUESTIONS)
     for question in QUESTIONS:
         here = question.replace("epd-system", site.system).replace("NAMESPACE", site.teams[0])

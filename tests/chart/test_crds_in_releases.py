@@ -70,7 +70,7 @@ def uid_of_object(site: Site) -> str:
     return str(found.body["metadata"]["uid"])
 
 
-def test_installation_brings_the_crds_as_they_are_in_the_repository(helm: Helm, site: Site) -> None:
+def test_installation_creates_the_crds_of_the_repository(helm: Helm, site: Site) -> None:
     notes = helm.install(RELEASE, namespace=site.system)
     assert UNMANAGED not in notes
     for name in CRD_FILES:
@@ -193,7 +193,7 @@ def test_helm_4_continues_a_release_of_helm_3(both: tuple[Helm, Helm], site: Sit
     assert uid_of_object(site) == uid
 
 
-def test_the_record_of_a_release_is_far_below_the_size_that_a_secret_may_have(helm: Helm, site: Site) -> None:
+def test_the_record_of_a_release_is_far_below_the_size_limit_of_a_secret(helm: Helm, site: Site) -> None:
     helm.install(RELEASE, "--set", "monitoring.dashboards.enabled=true", namespace=site.system)
     (record,) = site.client.get(f"/api/v1/namespaces/{site.system}/secrets").body["items"]
     limit = 1024 * 1024

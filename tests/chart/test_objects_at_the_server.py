@@ -1,4 +1,4 @@
-"""A real API server accepts what the chart renders, and the pod fits the Pod Security level restricted."""
+"""A real API server accepts the objects of the chart, and the pod complies with the Pod Security level restricted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_object_is_accepted_with_strict_validation_and_without_a_warning(
 
 
 def create_pod(server: ApiServer, template: dict[str, Any]) -> Answer:
-    """Ask for a pod of the template in the namespace that enforces the level restricted."""
+    """Create a pod of the template (dry run) in the namespace that enforces the level restricted."""
     accounts = "/api/v1/namespaces/restricted/serviceaccounts"
     server.client.create(accounts, {"metadata": {"name": template["spec"]["serviceAccountName"]}})
     pod = {"metadata": {"name": "operator", "labels": template["metadata"]["labels"]}, "spec": template["spec"]}
@@ -50,7 +50,7 @@ def create_pod(server: ApiServer, template: dict[str, Any]) -> Answer:
 
 
 @every_set
-def test_the_pod_fits_the_level_restricted(
+def test_the_pod_complies_with_the_level_restricted(
     offline_helm: Helm, server: ApiServer, tmp_path: Path, chosen: dict[str, Any]
 ) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
@@ -60,9 +60,9 @@ def test_the_pod_fits_the_level_restricted(
     assert answer.ok, answer.message
     (container,) = template["spec"]["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    spoilt = copy.deepcopy(template)
-    del spoilt["spec"]["securityContext"]["runAsNonRoot"]
-    assert "violates PodSecurity" in create_pod(server, spoilt).message
+    violating = copy.deepcopy(template)
+    del violating["spec"]["securityContext"]["runAsNonRoot"]
+    assert "violates PodSecurity" in create_pod(server, violating).message
 
 
 def test_the_examples_that_artifact_hub_shows_are_accepted(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Releases one after the other and side by side: upgrade from the last version, rollback, several, few rights."""
+"""Consecutive and parallel releases: upgrade from the last version, rollback, several releases, few rights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def manifest(helm: Helm, release: str, *, namespace: str) -> list[dict[str, Any]
 
 @pytest.fixture
 def old_crds(site: Site) -> list[str]:
-    """CRDs as version 0.1.0 had them installed: by kubectl on the server, before Helm. They lacked a column then."""
+    """CRDs as installed for version 0.1.0: by kubectl with server-side apply, before Helm, with one column fewer."""
     for name in CRD_FILES:
         old = crd(name)
         old["spec"]["versions"][0]["additionalPrinterColumns"].pop()
@@ -45,11 +45,11 @@ def old_crds(site: Site) -> list[str]:
     return list(CRD_FILES)
 
 
-# The way from 0.1.0
+# Upgrade from 0.1.0
 
 
 @pytest.mark.parametrize("namespaced", [False, True], ids=["everywhere", "namespaced"])
-def test_the_last_version_is_upgraded_and_can_be_rolled_back_to(
+def test_the_last_version_can_be_upgraded_and_rolled_back_to(
     helm: Helm, site: Site, old_crds: list[str], namespaced: bool
 ) -> None:
     scope = watching(*site.teams) if namespaced else []
@@ -62,7 +62,7 @@ def test_the_last_version_is_upgraded_and_can_be_rolled_back_to(
     after = site.client.get(path).body
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["spec"]["strategy"] == {"type": "Recreate"}, "the old pod takes no Lease, so it must end first"
-    assert all("Old" in columns(site.live(name)) for name in old_crds), "CRDs of others are left alone"
+    assert all("Old" in columns(site.live(name)) for name in old_crds), "CRDs of other owners are left unchanged"
     assert account_of(helm, site).may("create", "deployments.apps", namespace=site.teams[1])
     helm.run("rollback", RELEASE, "1", "-n", site.system)
     assert site.client.get(path).body["spec"]["strategy"] == {"type": "Recreate"}
@@ -93,9 +93,11 @@ def test_the_local_cluster_gets_the_charts_crds_whether_it_is_new_or_of_an_earli
 ) -> None:
     helm, _ = both
     monkeypatch.setattr(installation, "SYSTEM_NAMESPACE", site.system)
-    words = [str(word) for word in installation.install_command(helm.program, image=Path("image-1.tar"))[1:]]
-    nothing_runs_here = {"--wait", "--timeout", "3m"}
-    command = [word for word in words if word not in nothing_runs_here]
+    arguments = [
+        str(argument) for argument in installation.install_command(helm.program, image=Path("image-1.tar"))[1:]
+    ]
+    waiting_flags = {"--wait", "--timeout", "3m"}
+    command = [argument for argument in arguments if argument not in waiting_flags]
     helm.run(*command)
     assert columns(site.live(EPD)) == columns(crd(EPD))
     helm.run("uninstall", RELEASE, "-n", site.system)
@@ -106,7 +108,7 @@ def test_the_local_cluster_gets_the_charts_crds_whether_it_is_new_or_of_an_earli
     assert not any("Old" in columns(site.live(name)) for name in old)
 
 
-def test_election_is_switched_off_and_on_again_and_no_pod_without_it_runs_beside_one_with_it(
+def test_election_can_be_switched_off_and_on_and_pods_with_and_without_it_never_run_together(
     helm: Helm, site: Site
 ) -> None:
     path = f"/apis/apps/v1/namespaces/{site.system}/deployments/{RELEASE}"
@@ -121,7 +123,7 @@ def test_election_is_switched_off_and_on_again_and_no_pod_without_it_runs_beside
         assert site.client.get(path).body["spec"]["strategy"] == strategy
 
 
-def test_the_scope_is_changed_without_leaving_rights_behind(helm: Helm, site: Site) -> None:
+def test_a_change_of_scope_removes_the_old_rights(helm: Helm, site: Site) -> None:
     helm.install(RELEASE, namespace=site.system)
     account = account_of(helm, site)
     assert account.may("list", "pods")
@@ -140,7 +142,9 @@ def account_of(helm: Helm, site: Site, release: str = RELEASE) -> Account:
     return Account(server=site.server, namespace=site.system, name=found["metadata"]["name"])
 
 
-def test_rights_end_at_the_watched_namespaces_and_the_lease_at_the_operators_own(helm: Helm, site: Site) -> None:
+def test_rights_are_limited_to_the_watched_namespaces_and_the_lease_to_the_operators_namespace(
+    helm: Helm, site: Site
+) -> None:
     helm.install(RELEASE, *watching(site.teams[0]), namespace=site.system)
     account = account_of(helm, site)
     mine, other = site.teams
@@ -160,7 +164,7 @@ def test_rights_end_at_the_watched_namespaces_and_the_lease_at_the_operators_own
 
 @pytest.fixture
 def installer(site: Site) -> Account:
-    """A user with all permissions in two namespaces and none elsewhere."""
+    """A user with all rights in two namespaces and none elsewhere."""
     account = {"metadata": {"name": "installer"}}
     assert site.client.create(f"/api/v1/namespaces/{site.system}/serviceaccounts", account).ok
     role = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], "metadata": {"name": "everything"}}
@@ -174,7 +178,7 @@ def installer(site: Site) -> Account:
     return Account(server=site.server, namespace=site.system, name="installer")
 
 
-def test_a_user_without_cluster_wide_permissions_installs_it_for_a_namespace(
+def test_a_user_without_cluster_wide_rights_can_install_the_chart_for_a_namespace(
     helm: Helm, site: Site, installer: Account, tmp_path: Path
 ) -> None:
     limited = replace(helm, kubeconfig=installer.kubeconfig(tmp_path / "kubeconfig"))
@@ -191,7 +195,7 @@ def test_a_user_without_cluster_wide_permissions_installs_it_for_a_namespace(
 
 @pytest.fixture
 def two_releases(helm: Helm, site: Site) -> list[str]:
-    """One for each team; the second uses what the first brought for the whole cluster."""
+    """One for each team; the second uses the cluster-scoped objects of the first."""
     one, other = site.teams
     helm.install("epd-operator-a", *watching(one), namespace=site.system)
     notes = helm.install("epd-operator-b", *watching(other), "--set", "admission.enabled=false", namespace=site.system)
@@ -200,7 +204,7 @@ def two_releases(helm: Helm, site: Site) -> list[str]:
     return ["epd-operator-a", "epd-operator-b"]
 
 
-def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, site: Site) -> None:
+def test_a_release_that_would_watch_namespaces_of_another_release_is_refused(helm: Helm, site: Site) -> None:
     one, other = site.teams
     helm.install("first", *watching(one), namespace=site.system)
     with pytest.raises(
@@ -219,7 +223,7 @@ def test_a_release_that_would_watch_what_another_watches_is_refused(helm: Helm, 
         helm.install("second", "--set", "admission.enabled=false", namespace=other)
 
 
-def test_two_releases_work_each_on_its_own_namespace(
+def test_two_releases_each_reconcile_only_their_own_namespace(
     helm: Helm, site: Site, two_releases: list[str], tmp_path: Path
 ) -> None:
     site.server.wait_for("kind served", lambda: site.client.get(PRIMARIES.format(site.teams[0])).ok)
@@ -239,7 +243,7 @@ def test_two_releases_work_each_on_its_own_namespace(
         assert foreign not in log
 
 
-def test_the_first_of_two_releases_goes_without_taking_from_the_second(
+def test_uninstalling_the_first_of_two_releases_does_not_affect_the_second(
     helm: Helm, site: Site, two_releases: list[str]
 ) -> None:
     first, second = two_releases
@@ -251,7 +255,7 @@ def test_the_first_of_two_releases_goes_without_taking_from_the_second(
     assert EPD not in helm.install(first, *watching(site.teams[0]), namespace=site.system)
 
 
-def test_a_second_release_with_a_worker_role_of_its_own_meets_nothing_of_the_first(helm: Helm, site: Site) -> None:
+def test_a_second_release_with_its_own_worker_role_does_not_conflict_with_the_first(helm: Helm, site: Site) -> None:
     one, other = site.teams
     helm.install("epd-operator-a", *watching(one), namespace=site.system)
     own = "workerRole.name=other-discovery,admission.enabled=false"
@@ -262,7 +266,7 @@ def test_a_second_release_with_a_worker_role_of_its_own_meets_nothing_of_the_fir
     assert allowed == [True, False]
 
 
-def test_the_same_name_in_another_namespace_meets_nothing(helm: Helm, site: Site) -> None:
+def test_releases_of_one_name_in_two_namespaces_do_not_conflict(helm: Helm, site: Site) -> None:
     one, other = site.teams
     helm.install(RELEASE, *watching(one), namespace=site.system)
     helm.install(RELEASE, *watching(other), "--set", "admission.enabled=false", namespace=other)

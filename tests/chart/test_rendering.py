@@ -1,4 +1,4 @@
-"""What the chart renders, with both Helms and without a cluster."""
+"""The objects that the chart renders, with Helm 3 and Helm 4 and without a cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kinds(objects: list[dict[str, Any]]) -> set[str]:
     return {item["kind"] for item in objects}
 
 
-def test_lint_finds_nothing(offline_helm: Helm) -> None:
+def test_lint_has_no_warnings_or_errors(offline_helm: Helm) -> None:
     output = offline_helm.run("lint", "--strict", str(CHART))
     assert "[WARNING]" not in output
     assert "[ERROR]" not in output
@@ -61,7 +61,7 @@ def test_every_object_has_the_standard_labels_and_the_common_ones(render: Any, c
 
 
 @every_set
-def test_the_operator_understands_every_argument_that_it_gets(render: Any, chosen: dict[str, Any]) -> None:
+def test_the_operator_accepts_every_argument_of_the_chart(render: Any, chosen: dict[str, Any]) -> None:
     (container,) = one(render(chosen), "Deployment")["spec"]["template"]["spec"]["containers"]
     options = command_line.parse(container["args"])
     assert list(options.namespaces) == chosen.get("watchNamespaces", [])
@@ -70,7 +70,7 @@ def test_the_operator_understands_every_argument_that_it_gets(render: Any, chose
     assert options.leader_election is chosen.get("leaderElection", {}).get("enabled", True)
 
 
-def test_the_lease_that_the_operator_takes_is_the_one_that_it_may_write(render: Any) -> None:
+def test_the_operator_uses_the_lease_that_it_may_write(render: Any) -> None:
     for chosen in ({}, SETS["renamed"]):
         objects = render(chosen)
         (container,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
@@ -80,7 +80,7 @@ def test_the_lease_that_the_operator_takes_is_the_one_that_it_may_write(render: 
         assert [options.lease_name] in [rule.get("resourceNames") for rule in role["rules"]]
 
 
-def test_pods_carry_common_and_own_labels_and_the_selector_only_what_never_changes(render: Any) -> None:
+def test_pods_have_all_labels_and_the_selector_has_only_labels_that_never_change(render: Any) -> None:
     spec = one(render(FULL), "Deployment")["spec"]
     labels = spec["template"]["metadata"]["labels"]
     assert {**FULL["commonLabels"], **FULL["podLabels"]}.items() <= labels.items()
@@ -98,7 +98,7 @@ def test_a_spread_constraint_counts_the_pods_of_one_revision_on_nodes_that_the_o
     assert constraint["maxSkew"] == 1
 
 
-def test_what_a_spread_constraint_says_itself_stays(render: Any) -> None:
+def test_fields_that_a_spread_constraint_sets_are_kept(render: Any) -> None:
     own = {
         "maxSkew": 2,
         "topologyKey": "zone",
@@ -112,13 +112,13 @@ def test_what_a_spread_constraint_says_itself_stays(render: Any) -> None:
     assert constraint == own
 
 
-def test_with_election_the_new_pod_comes_first_and_without_it_the_old_one_goes_first(render: Any) -> None:
+def test_with_election_a_new_pod_starts_first_and_without_it_the_old_pod_ends_first(render: Any) -> None:
     with_election = one(render({}), "Deployment")["spec"]["strategy"]
     assert with_election == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     assert one(render(SETS["without election"]), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_there_is_a_disruption_budget_only_where_a_pod_may_go(render: Any) -> None:
+def test_there_is_a_disruption_budget_only_with_several_replicas(render: Any) -> None:
     assert "PodDisruptionBudget" not in kinds(render({}))
     assert one(render({"replicas": 2}), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
@@ -135,14 +135,14 @@ def test_the_network_policy_opens_the_two_ports_of_the_pod_and_no_other(render: 
     assert [rule.get("from") for rule in restricted["ingress"]] == [None, FULL["networkPolicy"]["metricsFrom"]]
 
 
-def test_probes_ask_the_health_port_for_liveness_and_readiness(render: Any) -> None:
+def test_probes_use_the_health_port(render: Any) -> None:
     (container,) = one(render({}), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert {"name": "health", "containerPort": 8081} in container["ports"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
 
 
-def test_watching_namespaces_needs_nothing_of_the_cluster_but_what_can_be_made_apart(render: Any) -> None:
+def test_with_watch_namespaces_all_cluster_scoped_objects_can_be_created_separately(render: Any) -> None:
     apart = {"workerRole": {"create": False}, "crds": {"install": "Never", "dynamo": "Never"}}
     objects = render({**SETS["namespaced"], **apart, "admission": {"enabled": False}})
     assert all(item["metadata"].get("namespace") for item in objects), kinds(objects)
@@ -194,13 +194,13 @@ def test_the_charts_crds_are_those_of_the_repository(render: Any, name: str) -> 
         ("workerRole.name=", "at '/workerRole/name'"),
     ],
 )
-def test_wrong_values_are_refused_with_their_place(offline_helm: Helm, arguments: str, message: str) -> None:
+def test_wrong_values_are_refused_with_their_path(offline_helm: Helm, arguments: str, message: str) -> None:
     with pytest.raises(HelmError) as refusal:
         offline_helm.template("--set", arguments)
     assert message in str(refusal.value)
 
 
-def test_the_readme_has_every_value_as_values_yaml_has_it() -> None:
+def test_the_readme_lists_the_values_of_values_yaml() -> None:
     assert README.read_text() == current(README.read_text(), values_text=VALUES.read_text())
 
 
@@ -219,7 +219,7 @@ def test_the_chart_installs_the_operator_of_this_repository() -> None:
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
 
 
-def test_what_artifact_hub_shows_is_what_is_here(render: Any) -> None:
+def test_the_annotations_for_artifact_hub_match_the_chart(render: Any) -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     notes = about["annotations"]
     (container,) = one(render({}), "Deployment")["spec"]["template"]["spec"]["containers"]
@@ -266,7 +266,9 @@ POLICIES = sorted(path.relative_to(CHART) for path in (CHART / "templates" / "ad
 
 
 @pytest.mark.parametrize("file", POLICIES, ids=lambda path: path.stem)
-def test_the_guide_applies_every_policy_apart_and_each_can_be_rendered_alone(offline_helm: Helm, file: Path) -> None:
+def test_the_guide_applies_every_policy_separately_and_each_can_be_rendered_alone(
+    offline_helm: Helm, file: Path
+) -> None:
     assert f"--show-only {file}" in (ROOT / "docs" / "install.md").read_text()
     found = offline_helm.template("--show-only", str(file))
     assert kinds(found) == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
@@ -295,7 +297,7 @@ def leaves(value: Any) -> list[Any]:
 
 @pytest.mark.parametrize("fullname", ["", "11111"])
 @pytest.mark.parametrize("scope", [[], ["67890"]])
-def test_names_that_look_like_numbers_stay_names(
+def test_names_that_look_like_numbers_stay_strings(
     offline_helm: Helm, tmp_path: Path, fullname: str, scope: list[str]
 ) -> None:
     chosen = {**NUMBERS, "watchNamespaces": scope, "fullnameOverride": fullname}
@@ -306,7 +308,7 @@ def test_names_that_look_like_numbers_stay_names(
 
 
 @pytest.mark.parametrize("release", ["a" * 46 + ".bcdefg", "a" * 48 + "--bcd", "a" * 50 + "-bc", "1." + "b" * 51])
-def test_a_long_release_name_is_cut_to_a_name(offline_helm: Helm, release: str) -> None:
+def test_a_long_release_name_is_shortened_to_a_valid_name(offline_helm: Helm, release: str) -> None:
     for item in offline_helm.template(release=release):
         assert re.fullmatch(
             r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", item["metadata"]["name"]
@@ -316,23 +318,23 @@ def test_a_long_release_name_is_cut_to_a_name(offline_helm: Helm, release: str) 
 OF_KUBERNETES = ("resources", "affinity")
 
 
-def nothing(schema: dict[str, Any], *, whole: bool) -> dict[str, Any]:
-    """Null for every value that may be left out; with ``whole`` for whole sections where they may be."""
+def all_null(schema: dict[str, Any], *, whole: bool) -> dict[str, Any]:
+    """Null for every value that may be omitted; with ``whole``, null for every section that may be omitted."""
     found: dict[str, Any] = {}
     for name, part in schema["properties"].items():
         needed = name in schema.get("required", ())
         ours = "properties" in part and name not in OF_KUBERNETES
         if ours and (needed or not whole):
-            found[name] = nothing(part, whole=whole)
+            found[name] = all_null(part, whole=whole)
         elif not needed:
             found[name] = None
     return found
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["values", "sections"])
-def test_a_value_that_is_null_is_as_if_it_were_not_there(offline_helm: Helm, tmp_path: Path, whole: bool) -> None:
+def test_a_null_value_is_treated_as_absent(offline_helm: Helm, tmp_path: Path, whole: bool) -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
-    chosen = {**nothing(schema, whole=whole), "global": {}}
+    chosen = {**all_null(schema, whole=whole), "global": {}}
     if not whole:
         for section in chosen["monitoring"].values():
             section["enabled"] = True

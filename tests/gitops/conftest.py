@@ -1,4 +1,4 @@
-"""A real API server, and programs that judge as GitOps tools do."""
+"""A real API server, and programs that run the health checks of GitOps tools."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
 
 @pytest.fixture(scope="session")
 def flux_types() -> Iterator[Checker]:
-    """Flux's own types."""
+    """A checker with Flux's own types."""
     with Checker("decode") as started:
         yield started

@@ -1,4 +1,4 @@
-"""The examples for Argo CD and Flux fit together, and the page says what they say."""
+"""The examples for Argo CD and Flux are consistent, and the page shows them as they are."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_the_script_in_the_config_map_is_the_file() -> None:
         ({"health": {"status": "Degraded", "message": "m"}}, "Degraded"),
     ],
 )
-def test_an_application_is_as_healthy_as_what_it_holds(tmp_path: Path, status: dict[str, Any], expected: str) -> None:
+def test_an_application_has_the_health_of_its_resources(tmp_path: Path, status: dict[str, Any], expected: str) -> None:
     script = tmp_path / "script.lua"
     script.write_text(settings()["resource.customizations.health.argoproj.io_Application"])
     with health_checker(tmp_path, lua=script) as checker:
-        said = checker.health({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "status": status})
-    assert (said.argocd.status, said.argocd.error) == (expected, "")
+        result = checker.health({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "status": status})
+    assert (result.argocd.status, result.argocd.error) == (expected, "")
 
 
 def test_argo_cd_and_flux_fail_on_the_same_reasons() -> None:
@@ -73,18 +73,18 @@ def test_argo_cd_and_flux_fail_on_the_same_reasons() -> None:
 
 
 @pytest.mark.parametrize("document", FLUX_OBJECTS)
-def test_flux_knows_all_fields_of_its_objects(flux_types: Checker, document: dict[str, Any]) -> None:
-    said = flux_types.decode(document)
-    assert (said.status, said.error) == (document["kind"], "")
+def test_flux_accepts_all_fields_of_its_objects(flux_types: Checker, document: dict[str, Any]) -> None:
+    result = flux_types.decode(document)
+    assert (result.status, result.error) == (document["kind"], "")
 
 
-def test_flux_does_not_know_what_does_not_exist(flux_types: Checker) -> None:
+def test_flux_rejects_unknown_fields(flux_types: Checker) -> None:
     document = yaml.safe_load((FLUX / "serving.yaml").read_text())
     document["spec"]["healthCheckExpressions"] = document["spec"].pop("healthCheckExprs")
     assert "healthCheckExpressions" in flux_types.decode(document).error
 
 
-def test_the_operator_comes_before_the_objects() -> None:
+def test_the_operator_is_installed_before_the_objects() -> None:
     waves = {name: a["metadata"].get("annotations", {}) for name, a in applications().items() if name != "epd"}
     order = {name: int(annotations["argocd.argoproj.io/sync-wave"]) for name, annotations in waves.items()}
     assert order["epd-operator"] < order["serving"]
@@ -93,7 +93,7 @@ def test_the_operator_comes_before_the_objects() -> None:
     assert serving["spec"]["dependsOn"] == [{"name": operator["metadata"]["name"]}]
 
 
-def test_what_the_examples_point_at_exists() -> None:
+def test_paths_in_the_examples_exist() -> None:
     paths = [a["spec"]["source"]["path"] for a in applications().values() if "path" in a["spec"]["source"]]
     flux = (FLUX / "operator.yaml", FLUX / "serving.yaml")
     paths.extend(yaml.safe_load(path.read_text())["spec"]["path"] for path in flux)

@@ -1,4 +1,4 @@
-"""Health checks on statuses that no operator writes: they never break, and never call healthy what is not."""
+"""Health checks on statuses that no operator writes: they do not fail, and report no unhealthy object as healthy."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
-def test_argo_cd_shows_an_odd_object_as_at_work(checker: Checker, odd: dict[str, Any]) -> None:
-    said = checker.health(odd).argocd
-    assert (said.status, said.error) == ("Progressing", "")
-    assert said.message
+def test_argo_cd_shows_an_unusual_object_as_progressing(checker: Checker, odd: dict[str, Any]) -> None:
+    result = checker.health(odd).argocd
+    assert (result.status, result.error) == ("Progressing", "")
+    assert result.message
 
 
-def test_metadata_that_is_missing_breaks_nothing(checker: Checker) -> None:
+def test_missing_metadata_does_not_break_the_script(checker: Checker) -> None:
     assert checker.health({"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment"}).argocd.status == "Progressing"
 
 
@@ -80,49 +80,49 @@ fields = st.sampled_from(["observedGeneration", "conditions", "stages"])
 
 
 @given(status=anything | st.dictionaries(fields, anything))
-def test_no_status_breaks_the_script_or_makes_it_call_the_object_healthy(checker: Checker, status: Any) -> None:
-    said = checker.health(thing(status)).argocd
-    assert said.error == ""
-    assert said.status == "Progressing"
+def test_no_status_breaks_the_script_or_makes_the_object_healthy(checker: Checker, status: Any) -> None:
+    result = checker.health(thing(status)).argocd
+    assert result.error == ""
+    assert result.status == "Progressing"
 
 
-words = st.sampled_from([*Reason, "Odd"])
+reasons = st.sampled_from([*Reason, "Odd"])
 legal_conditions = st.fixed_dictionaries(
     {},
     optional={
-        kind: st.tuples(st.sampled_from(["True", "False", "Unknown"]), words)
+        kind: st.tuples(st.sampled_from(["True", "False", "Unknown"]), reasons)
         for kind in ("Ready", "Available", "Reconciling", "Stalled", "Other")
     },
 )
 
 
 @given(conditions=legal_conditions, observed=st.sampled_from([0, 2, GENERATION]), deleted=st.booleans())
-def test_argo_cd_and_flux_agree_on_every_status_that_the_api_server_lets_pass(
+def test_argo_cd_and_flux_agree_on_every_status_that_the_api_server_accepts(
     checker: Checker, conditions: dict[str, tuple[str, str]], observed: int, deleted: bool
 ) -> None:
     status = seen(*(condition(kind, value, reason) for kind, (value, reason) in conditions.items()))
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
-    said = checker.health(thing({**status, "observedGeneration": observed}, **metadata))
-    assert said.flux.error == ""
-    assert said.flux.status == ARGO_CD[said.argocd.status]
+    result = checker.health(thing({**status, "observedGeneration": observed}, **metadata))
+    assert result.flux.error == ""
+    assert result.flux.status == ARGO_CD[result.argocd.status]
     ready = conditions.get("Ready", ("", ""))[0] == "True"
-    at_work = conditions.get("Reconciling", ("", ""))[0] == "True"
+    reconciling = conditions.get("Reconciling", ("", ""))[0] == "True"
     stalled = conditions.get("Stalled", ("", ""))[0] == "True"
-    healthy = ready and not at_work and not stalled and observed == GENERATION and not deleted
-    assert (said.argocd.status == "Healthy") is healthy
-    if not at_work or not stalled:  # kstatus goes by the order of the two
-        assert (said.kstatus.status == "Current") is healthy or "Ready" not in conditions
+    healthy = ready and not reconciling and not stalled and observed == GENERATION and not deleted
+    assert (result.argocd.status == "Healthy") is healthy
+    if not reconciling or not stalled:  # kstatus depends on the order of the two
+        assert (result.kstatus.status == "Current") is healthy or "Ready" not in conditions
 
 
 @pytest.mark.parametrize("forbidden", ["io.open('/etc/passwd')", "os.execute('true')", "string.rep('x', 9)", "math.pi"])
-def test_scripts_get_no_more_than_argo_cd_gives_them(tmp_path: Path, forbidden: str) -> None:
+def test_scripts_can_use_only_what_argo_cd_allows(tmp_path: Path, forbidden: str) -> None:
     script = tmp_path / "script.lua"
     script.write_text(f"local x = {forbidden}\nreturn {{ status = 'Healthy' }}\n")
     with health_checker(tmp_path, lua=script) as checker:
         assert checker.health(thing()).argocd.error
 
 
-def test_a_script_that_does_not_end_is_ended(tmp_path: Path) -> None:
+def test_a_script_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     script = tmp_path / "script.lua"
     script.write_text("while true do end\n")
     with health_checker(tmp_path, lua=script) as checker:

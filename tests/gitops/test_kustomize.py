@@ -1,4 +1,4 @@
-"""The repository layout renders, each overlay is what it says, and a patch of one pool keeps the others."""
+"""The repository layout renders, each overlay has its topology, and a patch of one pool keeps the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def layout(tmp_path: Path) -> Path:
         ("overlays/production-rdma", "serving", "Disaggregated", {"encoder", "pd"}),
     ],
 )
-def test_each_overlay_is_what_it_says(folder: str, namespace: str | None, topology: str, stages: set[str]) -> None:
+def test_each_overlay_has_its_namespace_and_topology(
+    folder: str, namespace: str | None, topology: str, stages: set[str]
+) -> None:
     rendered = render(LAYOUT / folder)
     assert rendered["metadata"].get("namespace") == namespace
     assert rendered["spec"]["topology"] == topology
@@ -58,7 +60,7 @@ def test_a_json_patch_of_one_pool_keeps_the_others_and_the_rest_of_this_one() ->
 
 
 def test_a_merge_patch_of_one_pool_would_replace_the_list(layout: Path) -> None:
-    """Why the layout patches pools by JSON patches: Kustomize does not know the keys of the lists of a CRD."""
+    """The reason for JSON patches of pools: Kustomize does not know the keys of the lists of a CRD."""
     patch = {"spec": {"pools": [{"name": "gb200", "gpu": {"memory": "192Gi"}}]}}
     document = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "qwen-vl"}, **patch}
     (layout / "overlays" / "production-rdma" / "rdma.yaml").write_text(yaml.safe_dump(document))
@@ -75,7 +77,7 @@ def test_a_json_patch_fails_when_the_list_was_reordered(layout: Path) -> None:
     assert "test failed" in done.errors
 
 
-def test_images_and_names_are_known_to_kustomize(layout: Path) -> None:
+def test_kustomize_replaces_images_and_names(layout: Path) -> None:
     staging = layout / "overlays" / "staging"
     document = yaml.safe_load((staging / "kustomization.yaml").read_text())
     document["images"] = [{"name": "registry.example.com/epd-operator/worker-gpu", "newTag": "0.9.0"}]

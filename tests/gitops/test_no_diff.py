@@ -1,4 +1,4 @@
-"""GitOps tools apply the same manifest again and again: after the first time nothing differs and nothing is written."""
+"""GitOps tools apply the same manifest repeatedly: after the first time nothing differs and nothing is written."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SOURCES = {
 MODES = {"server-side": ("--server-side",), "client-side": ()}
 
 
-class Decided:
-    """A scaler that wants one replica more than the spec, of every stage that the operator scales."""
+class FixedDecision:
+    """A scaler that decides on three replicas for every stage that the operator scales."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         parsed = EPDDeploymentSpec.model_validate(spec)
@@ -64,9 +64,9 @@ class Decided:
 
 
 async def settle(world: World, name: str) -> int:
-    """Passes until one writes nothing, while nodes run every pod; returns the number of writes."""
+    """Reconcile until nothing is written, while nodes run every pod; returns the number of writes."""
     spec = (await world.find(EPD_DEPLOYMENT, name))["spec"]
-    reconciler, total = Reconciler(world.cluster, scaling=Decided(spec)), 0
+    reconciler, total = Reconciler(world.cluster, scaling=FixedDecision(spec)), 0
     for _ in range(20):
         world.requests.clear()
         await reconciler.reconcile(Key(world.namespace, name))
@@ -87,7 +87,7 @@ def _is_up(deployment: dict[str, Any]) -> bool:
 
 
 async def versions(world: World) -> dict[str, str]:
-    """Resource versions of all that there is: they change with every write."""
+    """Resource versions of all objects: they change with every write."""
     return {
         f"{kind.kind} {item['metadata']['name']}": item["metadata"]["resourceVersion"]
         for kind in (EPD_DEPLOYMENT, *CHILD_KINDS)
@@ -96,7 +96,7 @@ async def versions(world: World) -> dict[str, str]:
 
 
 def is_within(part: Any, whole: Any) -> bool:
-    """Whether all that a manifest says stands in the stored object, in its very words."""
+    """Whether the stored object has every field of a manifest, with exactly the same values."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(key in whole and is_within(part[key], whole[key]) for key in part)
     if isinstance(part, list):
@@ -131,7 +131,7 @@ async def test_a_second_apply_changes_nothing(
     assert {c["type"]: c["status"] for c in live["status"]["conditions"]}["Ready"] == "True"
     assert is_within(manifest["spec"], live["spec"])
 
-    # In the mode of the apply: the two write kubectl's own annotation with different words.
+    # In the mode of the apply: the two modes write kubectl's own annotation differently.
     difference = kubectl.run("diff", *mode, "-f", path)
     assert (difference.code, difference.output, difference.errors) == (0, "", "")
     kubectl.get("apply", *mode, "-f", path)
@@ -140,7 +140,7 @@ async def test_a_second_apply_changes_nothing(
     assert live["metadata"]["generation"] == 1
 
 
-async def test_a_change_of_the_manifest_is_a_difference(world: World) -> None:
+async def test_a_change_of_the_manifest_is_shown_as_a_difference(world: World) -> None:
     manifest = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "qwen"}}
     kubectl, before = kubectl_of(world), raw_spec("Aggregated")
     after = raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 5})
@@ -151,7 +151,7 @@ async def test_a_change_of_the_manifest_is_a_difference(world: World) -> None:
     assert "+    replicas: 5" in difference.output
 
 
-async def test_scaling_stays_out_of_the_spec(world: World) -> None:
+async def test_scaling_is_not_written_to_the_spec(world: World) -> None:
     autoscaling = {"maxReplicas": 9, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
     world.create(raw_spec("Aggregated", worker={"pool": "gb200", "autoscaling": autoscaling}))
     await settle(world, "qwen")
@@ -161,7 +161,7 @@ async def test_scaling_stays_out_of_the_spec(world: World) -> None:
     assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["replicas"] == 3
 
 
-async def test_amounts_keep_their_spelling(world: World) -> None:
+async def test_quantities_keep_their_notation(world: World) -> None:
     amounts = {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"memory": "2048Mi"}}
     spec = raw_spec("Aggregated", worker={"pool": "gb200", "resources": amounts, "sharedMemory": "1024Mi"})
     manifest = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "qwen"}, "spec": spec}
@@ -172,7 +172,7 @@ async def test_amounts_keep_their_spelling(world: World) -> None:
     assert kubectl.run("diff", "--server-side", "-f", "-", stdin=json.dumps(manifest)).code == 0
 
 
-async def test_pods_restarted_by_rollout_restart_are_not_fought_over(world: World) -> None:
+async def test_the_operator_does_not_undo_a_rollout_restart(world: World) -> None:
     world.create(raw_spec("Aggregated"))
     await settle(world, "qwen")
     kubectl_of(world).get("rollout", "restart", "deployment/qwen-worker")
@@ -181,8 +181,8 @@ async def test_pods_restarted_by_rollout_restart_are_not_fought_over(world: Worl
     assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
 
 
-def test_a_namespace_is_all_that_an_overlay_needs(api_server: ApiServer, tmp_path: Path) -> None:
-    """As Argo CD and Flux apply it: the overlay's own namespace, nothing else prepared."""
+def test_an_overlay_needs_only_its_namespace(api_server: ApiServer, tmp_path: Path) -> None:
+    """As Argo CD and Flux apply it: the overlay's own namespace exists, and nothing else."""
     kubectl = Kubectl(kubeconfig=api_server.kubeconfig)
     for folder in OVERLAYS:
         manifest: dict[str, Any] = yaml.safe_load(kubectl.get("kustomize", folder))

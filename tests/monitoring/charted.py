@@ -1,4 +1,4 @@
-"""What the chart makes of values."""
+"""The objects that the chart renders for values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from support.helm import CHART, KUBE_VERSION
 
 
 class RefusedError(Exception):
-    """Helm refused the values; the message holds its words."""
+    """Helm refused the values; the message contains its output."""
 
 
 def render(values: dict[str, Any], *, namespace: str = "epd-system") -> list[dict[str, Any]]:
-    """The chart's objects, without those that cannot be made without a cluster.
+    """The chart's objects, without those that need a cluster.
 
     Raises:
-        RefusedError: the values do not fit.
+        RefusedError: the values do not match the schema.
     """
     command = [program("helm"), "template", "epd-operator", CHART, "--namespace", namespace]
     command += ["--kube-version", KUBE_VERSION, "--values", "-"]
@@ -33,7 +33,7 @@ def render(values: dict[str, Any], *, namespace: str = "epd-system") -> list[dic
 
 
 def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """Those of a kind."""
+    """The documents of a kind."""
     return [document for document in documents if document["kind"] == kind]
 
 

@@ -28,7 +28,7 @@ OBJECTIVES = [
 
 @pytest.fixture(scope="session")
 def plain_config() -> dict[str, Any]:
-    """The scrape configuration that the guide shows for those without prometheus-operator."""
+    """The scrape configuration that the guide shows for clusters without prometheus-operator."""
     (block,) = [
         text for text in re.findall(r"^```yml\n(.*?)^```$", GUIDE.read_text(), re.M | re.S) if "job_name" in text
     ]
@@ -37,14 +37,14 @@ def plain_config() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def fleet(bare_api_server: ApiServer) -> Iterator[Fleet]:
-    """Pods with pages."""
+    """Pods with metrics pages."""
     with Fleet(bare_api_server) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def rendered() -> list[dict[str, Any]]:
-    """All that the chart makes for monitoring."""
+    """All objects that the chart renders for monitoring."""
     rules = {"enabled": True, "objectives": OBJECTIVES}
     switches = {"podMonitors": {"enabled": True}, "rules": rules, "dashboards": {"enabled": True}}
     return render({"monitoring": switches}, namespace=SYSTEM)
@@ -75,12 +75,12 @@ def prometheus(
     for job in config["scrape_configs"]:
         job["kubernetes_sd_configs"] = [{**discovery, **access} for discovery in job["kubernetes_sd_configs"]]
     with Prometheus(folder, config) as server:
-        _pass_traffic(server, fleet)
+        _send_traffic(server, fleet)
         yield server
 
 
-def _pass_traffic(server: Prometheus, fleet: Fleet) -> None:
-    """Let it scrape the early pages, then those with more requests, and evaluate its rules after that."""
+def _send_traffic(server: Prometheus, fleet: Fleet) -> None:
+    """Wait until the early pages, and then those with more requests, are scraped and the rules are evaluated."""
     pages = sum(len(pod.pages) for pod in fleet.pods())
     # The aggregated worker has no page of NIXL.
     server.wait_for("all pages scraped", lambda: server.value("sum(up)") == pages)

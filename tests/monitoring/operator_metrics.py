@@ -1,4 +1,4 @@
-"""The operator's metrics, from its own classes, as they are while it works."""
+"""The operator's metrics, from its own classes, as in normal operation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GOOD = {
 
 
 def good_status(topology: str, stages: Mapping[StageName, int]) -> dict[str, Any]:
-    """The status of an object on which nothing is left to do."""
+    """The status of a settled object."""
     return {
         "observedGeneration": 3,
         "topology": topology,
@@ -41,7 +41,7 @@ def good_status(topology: str, stages: Mapping[StageName, int]) -> dict[str, Any
 
 
 class OperatorMetrics:
-    """A leader that looks after objects and to which nothing bad happens."""
+    """The metrics of a leader that reconciles objects without problems."""
 
     def __init__(self, objects: Mapping[Key, tuple[str, Mapping[StageName, int]]]) -> None:
         """`objects` are their topologies and ready pods per stage."""
@@ -53,11 +53,11 @@ class OperatorMetrics:
         health.export_health(health.Health(clock=lambda: 0.0), leads=lambda: True, registry=self._metrics.registry)
 
     def page(self) -> bytes:
-        """What Prometheus gets."""
+        """The metrics page."""
         return generate_latest(self._metrics.registry)
 
     def work(self) -> None:
-        """A round of everything, errors that happen now and then included."""
+        """Record one round of all kinds of work, with an occasional error."""
         metrics = self._metrics
         metrics.resync.completed(clock=lambda: 0.0)
         for outcome in ("settled", "settled", "changed"):

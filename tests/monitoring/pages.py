@@ -1,4 +1,4 @@
-"""Pages of real processes, served on loopback addresses at the ports that pods have."""
+"""Metrics pages of real processes, served on loopback addresses at the ports that pods have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def recorded(name: str, moment: str) -> bytes:
 
 @dataclass
 class PageServer:
-    """Serves one page at an address, whatever it is at the time."""
+    """Serves the current content of one page at an address."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class PageServer:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer((self.host, self.port), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

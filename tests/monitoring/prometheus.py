@@ -1,4 +1,4 @@
-"""A real Prometheus server on loopback, and what it answers."""
+"""A real Prometheus server on loopback, and its answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Prometheus:
         return list(data["result"])
 
     def values(self, expr: str) -> list[float]:
-        """The numbers in that vector; NaN is none."""
+        """The numbers in that vector, without NaN."""
         numbers = (float(series["value"][1]) for series in self.query(expr))
         return [number for number in numbers if not math.isnan(number)]
 

@@ -1,4 +1,4 @@
-"""What PromQL expressions ask for, from the syntax trees that a Prometheus server makes of them."""
+"""Metrics and labels that PromQL expressions use, from the syntax trees of a Prometheus server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def selectors(server: Prometheus, expr: str) -> list[Selector]:
 
 
 def matched_values(server: Prometheus, expr: str) -> Iterator[tuple[str, str, str]]:
-    """Metric, label and value of all that the expression matches on; alternatives of a pattern one by one."""
+    """Metric, label and value of every matcher of the expression; one item for each alternative of a pattern."""
     for node in _nodes(server.api("parse_query", query=expr)):
         for matcher in node.get("matchers", ()):
             if matcher["name"] != "__name__":
@@ -46,9 +46,9 @@ def _nodes(tree: Any) -> Iterator[Node]:
 
 
 def exported_labels(server: Prometheus, metric: str) -> frozenset[str]:
-    """Labels of a metric's series, over all of them; none if there is no such metric."""
+    """Labels of all series of a metric; empty if there is no such metric."""
     labels = {label for series in server.api("series", **{"match[]": metric}) for label in series}
-    # Prometheus forgets labels that are empty, as the kind of an error is where there was none.
+    # Prometheus drops empty labels, such as the type of an error where there was none.
     return frozenset(labels | _recorded_labels().get(metric, frozenset())) if labels else frozenset()
 
 
@@ -72,7 +72,7 @@ def _selectors(node: Node | None, *, needed: frozenset[str]) -> Iterator[Selecto
         yield Selector(metric=name, labels=(needed | matchers.keys()) - {"__name__"})
         return
     if kind == "aggregation":
-        # What an outer aggregation wants must pass through this one.
+        # Labels that an outer aggregation needs must be kept by this one.
         grouping = frozenset(node["grouping"])
         yield from _selectors(node["expr"], needed=grouping)
         return

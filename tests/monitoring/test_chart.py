@@ -1,4 +1,4 @@
-"""Monitors, rules and dashboards as the chart renders them: what prometheus-operator and Prometheus take."""
+"""Monitors, rules and dashboards of the chart: prometheus-operator and Prometheus accept them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def monitoring(**values: Any) -> list[dict[str, Any]]:
     return [d for d in render({"monitoring": values}) if d["kind"] in {*PLURALS, "ConfigMap"}]
 
 
-def test_nothing_is_made_unless_it_is_asked_for() -> None:
+def test_nothing_is_rendered_by_default() -> None:
     assert monitoring() == []
 
 
@@ -46,7 +46,7 @@ def dry_run(server: ApiServer, document: dict[str, Any]) -> Any:
     return server.client.create(path, moved, dry_run=True)
 
 
-def test_the_crds_of_prometheus_operator_take_monitors_and_rules(
+def test_the_crds_of_prometheus_operator_accept_monitors_and_rules(
     operator_api: ApiServer, rendered: list[dict[str, Any]]
 ) -> None:
     documents = of_kind(rendered, "PodMonitor") + of_kind(rendered, "PrometheusRule")
@@ -65,7 +65,7 @@ def test_the_crds_of_prometheus_operator_take_monitors_and_rules(
         ("PrometheusRule", {"groups": [{"name": "g", "rules": [{"alert": "A"}]}]}),
     ],
 )
-def test_they_would_refuse_what_is_wrong(
+def test_the_crds_of_prometheus_operator_refuse_wrong_objects(
     operator_api: ApiServer, rendered: list[dict[str, Any]], kind: str, change: dict[str, Any]
 ) -> None:
     document = copy.deepcopy(of_kind(rendered, kind)[0])
@@ -73,7 +73,7 @@ def test_they_would_refuse_what_is_wrong(
     assert not dry_run(operator_api, document).ok
 
 
-def test_labels_and_annotations_by_which_others_find_the_objects_are_the_users() -> None:
+def test_the_user_can_set_the_labels_and_annotations_for_discovery_of_the_objects() -> None:
     documents = monitoring(
         podMonitors={"enabled": True, "labels": {"release": "kps"}},
         rules={"enabled": True, "labels": {"role": "alerts"}, "runbooks": "https://wiki.example/epd/"},
@@ -101,7 +101,7 @@ def test_labels_and_annotations_by_which_others_find_the_objects_are_the_users()
         {"dashboard": {"enabled": True}},
     ],
 )
-def test_values_that_do_not_fit_are_refused(values: dict[str, Any]) -> None:
+def test_values_that_do_not_match_the_schema_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(RefusedError, match="schema"):
         monitoring(**values)
 
@@ -121,7 +121,7 @@ def camel_to_snake(relabeling: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_jobs(monitors: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What the user's relabelings of each endpoint do, by job; the job itself is one of them."""
+    """The relabelings of each endpoint by job, without the step that sets the job."""
     jobs = {}
     for monitor in monitors:
         for endpoint in monitor["spec"]["podMetricsEndpoints"]:
@@ -137,10 +137,10 @@ BUILT_IN = [
     {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
     {"source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": "metrics", "action": "keep"},
 ]
-"""Steps that prometheus-operator adds by itself."""
+"""Steps that prometheus-operator adds automatically."""
 
 
-def test_the_plain_configuration_does_what_the_monitors_do(
+def test_the_plain_configuration_is_equivalent_to_the_monitors(
     rendered: list[dict[str, Any]], plain_config: dict[str, Any]
 ) -> None:
     jobs = as_jobs(of_kind(rendered, "PodMonitor"))
@@ -165,7 +165,7 @@ def test_the_workers_monitor_selects_by_the_labels_that_the_operator_sets(render
     assert operator["spec"]["podMetricsEndpoints"][0]["port"] in ports
 
 
-def test_promtool_takes_the_plain_configuration(plain_config: dict[str, Any], tmp_path: Path) -> None:
+def test_promtool_accepts_the_plain_configuration(plain_config: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "prometheus.yml"
     path.write_text(yaml.safe_dump(plain_config))
     done = promtool("check", "config", path)
@@ -181,7 +181,7 @@ def test_each_page_of_each_pod_is_scraped_once_and_nothing_else(prometheus: Prom
         for port in pod.pages
     }
     targets = prometheus.api("targets", state="active")["activeTargets"]
-    # An aggregated worker moves nothing by NIXL, so its page is not there.
+    # An aggregated worker transfers nothing with NIXL, so its NIXL page is not served.
     solo = fleet.addresses["solo-worker-0"]
     down = {f"http://{solo}:{TELEMETRY_PORT}/metrics": "epd-nixl"}
     assert {target["scrapeUrl"]: target["labels"]["job"] for target in targets} == expected | down
@@ -189,7 +189,7 @@ def test_each_page_of_each_pod_is_scraped_once_and_nothing_else(prometheus: Prom
     assert len(targets) == len(expected) + 1
 
 
-def test_series_of_workers_say_whose_they_are(prometheus: Prometheus) -> None:
+def test_series_of_workers_have_the_labels_of_their_deployment_and_stage(prometheus: Prometheus) -> None:
     found = {
         tuple(series["metric"].get(name) for name in ("namespace", "deployment", "stage"))
         for series in prometheus.query('up{job="epd-workers"}')
@@ -202,7 +202,7 @@ def test_series_of_workers_say_whose_they_are(prometheus: Prometheus) -> None:
     assert found == {(key.namespace, key.name, stage) for key, t in OBJECTS.items() for stage in stages[t]}
 
 
-def test_series_about_objects_carry_the_namespace_of_the_object(prometheus: Prometheus) -> None:
+def test_series_about_objects_have_the_namespace_of_the_object(prometheus: Prometheus) -> None:
     found = {series["metric"]["namespace"] for series in prometheus.query("epd_deployment_info")}
     assert found == {key.namespace for key in OBJECTS}
     (leader,) = prometheus.query("epd_operator_leader")

@@ -51,12 +51,12 @@ QUERIES = list(queries())
 
 
 def _missing_by_design(expr: str, choice: dict[str, str]) -> bool:
-    """Whether one process does what the query asks of encoders."""
+    """Whether the query is about encoders, which the deployment does not have."""
     return choice.get("deployment") == "solo" and ('"encode"' in expr or "agent_" in expr)
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_the_files_are_what_their_source_says(name: str) -> None:
+def test_the_files_are_generated_from_their_source(name: str) -> None:
     assert (FOLDER / name).read_text() == text(DASHBOARDS[name]), "run: make dashboards"
 
 
@@ -65,7 +65,7 @@ def test_there_are_no_other_files() -> None:
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_every_panel_has_a_unit_and_says_what_it_shows(name: str) -> None:
+def test_every_panel_has_a_unit_and_a_description(name: str) -> None:
     shown = list(panels(name))
     assert shown
     for panel in shown:
@@ -76,7 +76,7 @@ def test_every_panel_has_a_unit_and_says_what_it_shows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_no_panel_lies_over_another(name: str) -> None:
+def test_no_panel_overlaps_another(name: str) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARDS[name].render()["panels"]:
         place = panel["gridPos"]
@@ -107,7 +107,7 @@ def test_every_query_shows_something(prometheus: Prometheus, expr: str, choice: 
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_every_variable_offers_the_fleet(prometheus: Prometheus, name: str) -> None:
+def test_every_variable_offers_the_values_of_the_fleet(prometheus: Prometheus, name: str) -> None:
     offered = {}
     for variable in DASHBOARDS[name].render()["templating"]["list"]:
         if variable["type"] == "query":
@@ -120,9 +120,9 @@ def test_every_variable_offers_the_fleet(prometheus: Prometheus, name: str) -> N
         assert offered["deployment"] == ["duo", "qwen"]
 
 
-def test_the_chart_brings_each_dashboard_as_it_is(rendered: list[dict[str, Any]]) -> None:
+def test_the_chart_renders_each_dashboard_unchanged(rendered: list[dict[str, Any]]) -> None:
     maps = [
         document for document in of_kind(rendered, "ConfigMap") if "grafana_dashboard" in document["metadata"]["labels"]
     ]
-    brought = {key.removeprefix("epd-"): json.loads(value) for found in maps for key, value in found["data"].items()}
-    assert brought == {name: dashboard.render() for name, dashboard in DASHBOARDS.items()}
+    charted = {key.removeprefix("epd-"): json.loads(value) for found in maps for key, value in found["data"].items()}
+    assert charted == {name: dashboard.render() for name, dashboard in DASHBOARDS.items()}

@@ -1,4 +1,4 @@
-"""Values that queries match on exist: an alert about a reason that was renamed would be silent for ever."""
+"""Values that queries match on exist: an alert about a renamed reason would never fire."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KNOWN = {
     ("epd_deployment_stage_replicas", "state"): {"desired", "ready", "updated"},
     ("epd_operator_scaling_decisions_total", "reason"): set(ScalingReason),
     ("epd_operator_scraped_pages_total", "outcome"): set(PageOutcome),
-    # As runtime/workers.py counts a pass that raised.
+    # As the operator counts a reconcile that raised an error.
     ("epd_operator_reconcile_duration_seconds_count", "outcome"): {"error"},
     ("epd_operator_api_requests_total", "status"): {"0", "403", "429", "5.."},
-    # As dynamo/prometheus_names.py of the worker environment lists them, and NIXL's page its errors.
+    # As dynamo/prometheus_names.py of the worker environment lists them; the NIXL page lists its errors.
     ("dynamo_frontend_requests_total", "error_type"): {"internal", "overload", "response_timeout", "unavailable"},
     ("agent_errors_total", "status"): {"no_telemetry"},
     # Prometheus 3 writes it as a decimal number, Prometheus 2 as the page has it.
@@ -36,7 +36,7 @@ KNOWN = {
     ("up", "job"): {"epd-operator", "epd-workers"},
 }
 CHOSEN = {"namespace", "deployment"}
-"""By the user, or "" where any will do."""
+"""Labels whose value the user chooses; "" where any value matches."""
 
 
 def expressions() -> list[str]:
@@ -47,7 +47,7 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.parametrize("expr", expressions())
-def test_every_value_that_a_query_matches_on_is_one_that_exists(prometheus: Prometheus, expr: str) -> None:
+def test_every_value_that_a_query_matches_on_exists(prometheus: Prometheus, expr: str) -> None:
     for metric, label, value in matched_values(prometheus, expr):
         if label not in CHOSEN:
             name = metric if (metric, label) in KNOWN else re.sub(r"_(sum|count|bucket)$", "", metric)

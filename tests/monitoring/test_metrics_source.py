@@ -1,4 +1,4 @@
-"""What the operator reads from a real Prometheus server is what it would read from the pods themselves."""
+"""The operator reads the same measurements from a real Prometheus server as from the pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ each_object = pytest.mark.parametrize("key", OBJECTS, ids=lambda key: key.name)
 
 
 def targets_of(fleet: Fleet, key: Key) -> list[Target]:
-    """The pages that the operator reads of a deployment: of a group that of its PD process."""
+    """The pages that the operator reads for a deployment; for a group, the page of its PD process."""
     pods = [pod for pod in fleet.pods() if pod.namespace == key.namespace and pod.name.startswith(f"{key.name}-")]
     ports = {StageName.FRONTEND: HTTP_PORT, StageName.GROUP: SYSTEM_PORT + ENCODERS_PER_GROUP}
     return [
@@ -39,13 +39,13 @@ def targets_of(fleet: Fleet, key: Key) -> list[Target]:
     ]
 
 
-def without_times(readings: Measurements) -> Any:
-    """Readings without the moments at which they were made."""
-    loads = {pod: replace(load, measured_at=None) for pod, load in readings.loads.items()}
+def without_times(measurements: Measurements) -> Any:
+    """Measurements without their times."""
+    loads = {pod: replace(load, measured_at=None) for pod, load in measurements.loads.items()}
     latencies: dict[str, LatencyTotals] = {
-        pod: replace(totals, measured_at=0.0) for pod, totals in readings.latencies.items()
+        pod: replace(totals, measured_at=0.0) for pod, totals in measurements.latencies.items()
     }
-    return loads, latencies, dict(readings.stages)
+    return loads, latencies, dict(measurements.stages)
 
 
 async def from_prometheus(prometheus: Prometheus, targets: list[Target], *, namespace: str) -> Measurements:
@@ -55,7 +55,7 @@ async def from_prometheus(prometheus: Prometheus, targets: list[Target], *, name
 
 
 @each_object
-async def test_readings_are_those_of_the_pods_pages(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
+async def test_measurements_match_the_pages_of_the_pods(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
     targets = targets_of(fleet, key)
     async with open_pod_page_reader(clock=time.monotonic) as scraper:
         expected = await scraper.scrape(targets)
@@ -66,13 +66,13 @@ async def test_readings_are_those_of_the_pods_pages(prometheus: Prometheus, flee
 
 
 @each_object
-async def test_readings_are_about_as_old_as_the_last_scrape(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
+async def test_measurements_are_about_as_old_as_the_last_scrape(prometheus: Prometheus, fleet: Fleet, key: Key) -> None:
     targets = targets_of(fleet, key)
     before = time.monotonic()
     found = await from_prometheus(prometheus, targets, namespace=key.namespace)
     ages = [before - load.measured_at for load in found.loads.values() if load.measured_at is not None]
     assert len(ages) == len(targets)
-    # Prometheus looks every second; the window of a query is five minutes.
+    # Prometheus scrapes every second; the window of a query is five minutes.
     assert max(ages) < 300
 
 

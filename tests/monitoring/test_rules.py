@@ -27,7 +27,7 @@ SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 each_alert = pytest.mark.parametrize("name", ALERTS)
 
 
-def test_promtool_finds_nothing_to_complain_about() -> None:
+def test_promtool_accepts_the_rules() -> None:
     for path in rule_files():
         done = promtool("check", "rules", "--lint=all", "--lint-fatal", path)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -40,27 +40,27 @@ def test_alerts_fire_when_they_should_and_only_then(path: Path) -> None:
 
 
 def checks_of(name: str) -> list[dict[str, Any]]:
-    """What the cases expect of an alert."""
+    """The samples of an alert that the cases expect."""
     tests = [test for path in CASES for test in yaml.safe_load(path.read_text())["tests"]]
     wanted = f'ALERTS{{alertname="{name}", alertstate="firing"}}'
     return [check for test in tests for check in test["promql_expr_test"] if check["expr"] == wanted]
 
 
 @each_alert
-def test_each_alert_is_seen_to_fire_and_not_to_fire(name: str) -> None:
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(name: str) -> None:
     assert {bool(check["exp_samples"]) for check in checks_of(name)} == {True, False}
 
 
 @each_alert
-def test_each_alert_has_the_labels_that_its_words_name(name: str) -> None:
+def test_each_alert_has_the_labels_that_its_annotations_use(name: str) -> None:
     fired = " ".join(sample["labels"] for check in checks_of(name) for sample in check["exp_samples"])
-    words = " ".join(ALERTS[name]["annotations"].values())
-    named = set(re.findall(r"\$labels\.(\w+)", words))
+    text = " ".join(ALERTS[name]["annotations"].values())
+    named = set(re.findall(r"\$labels\.(\w+)", text))
     assert named <= set(re.findall(r"(\w+)=", fired))
 
 
 @each_alert
-def test_each_alert_says_what_it_means_and_how_bad_it_is(name: str) -> None:
+def test_each_alert_has_a_severity_and_a_description(name: str) -> None:
     alert = ALERTS[name]
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert alert["for"]
@@ -96,7 +96,7 @@ def test_the_index_of_runbooks_and_the_guide_have_the_summary_of_the_alert(name:
     assert f" | {summary}, for {ALERTS[name]['for']} |\n" in GUIDE.read_text()
 
 
-def test_links_of_runbooks_lead_somewhere() -> None:
+def test_links_in_runbooks_are_valid() -> None:
     broken = []
     for page in RUNBOOKS.glob("*.md"):
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
@@ -127,7 +127,7 @@ def test_prometheus_evaluates_each_rule_without_an_error(prometheus: Prometheus)
     assert {rule["name"]: rule.get("lastError") for rule in rules if rule["health"] != "ok"} == {}
 
 
-def test_no_alert_is_about_to_fire_while_all_is_well(prometheus: Prometheus) -> None:
+def test_no_alert_is_pending_or_firing_without_a_problem(prometheus: Prometheus) -> None:
     assert prometheus.api("alerts")["alerts"] == []
 
 

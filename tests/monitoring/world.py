@@ -1,6 +1,6 @@
 """A cluster to scrape: real pods on a real API server, whose addresses are loopback addresses with recorded pages.
 
-The pods are made from the operator's own pod templates, so that their labels and ports are those of real ones.
+The pods are created from the operator's own pod templates, so that their labels and ports are the real ones.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fleet:
         self.operator.work()
         for namespace in {SYSTEM, *(key.namespace for key in OBJECTS)}:
             self._create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-            # Without a cluster's controllers nobody else makes it.
+            # No controller that would create it is running.
             account = {"metadata": {"name": "default"}}
             self._create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
         try:
@@ -73,7 +73,7 @@ class Fleet:
         self._stack.close()
 
     def pods(self) -> Iterator[FakePod]:
-        """All pods. The operator's port is found by its name, so it may be any that is free here."""
+        """All pods. The operator's port is found by its name, so it can be any free port."""
         labels = {"app.kubernetes.io/name": "epd-operator", "app.kubernetes.io/instance": "epd-operator"}
         port = {"name": "metrics", "containerPort": self.metrics_port}
         yield FakePod(
@@ -97,7 +97,7 @@ class Fleet:
                 )
 
     def page(self, name: str) -> Callable[[], bytes]:
-        """A recorded page, as it is at the fleet's moment."""
+        """A recorded page at the fleet's current moment."""
         return lambda: recorded(name, self.moment)
 
     def _pages(self, stage: StageName) -> dict[int, Callable[[], bytes]]:
@@ -108,7 +108,7 @@ class Fleet:
         for slot, name in enumerate(processes.get(stage, ["pd"])):
             pages[SYSTEM_PORT + slot] = self.page(name)
             if stage is not StageName.WORKER:
-                # Nothing is moved where one process does all.
+                # A single process transfers nothing.
                 pages[TELEMETRY_PORT + slot] = self.page(f"{name}-nixl")
         return pages
 

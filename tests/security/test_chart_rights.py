@@ -1,4 +1,4 @@
-"""What no role of the chart may ever grant, and that the two rights which no log shows are needed."""
+"""Rights that no role of the chart may grant, and the need for the two rights that the audit log does not show."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def all_grants(chart: list[dict[str, Any]]) -> set[rights.Grant]:
     return {g for role in roles(chart) for g in rights.of_rules(role["rules"], role=role["metadata"]["name"])}
 
 
-def test_no_role_reads_secrets_or_speaks_of_everything(chart: list[dict[str, Any]]) -> None:
+def test_no_role_can_read_secrets_or_has_wildcards(chart: list[dict[str, Any]]) -> None:
     found = all_grants(chart)
     assert found
     for grant in found:
@@ -55,12 +55,12 @@ def test_no_role_reads_secrets_or_speaks_of_everything(chart: list[dict[str, Any
     assert not any("nonResourceURLs" in rule for role in roles(chart) for rule in role["rules"])
 
 
-def test_the_only_role_that_may_be_handed_out_is_that_of_the_workers(chart: list[dict[str, Any]]) -> None:
+def test_the_operator_may_bind_only_the_role_of_the_workers(chart: list[dict[str, Any]]) -> None:
     bound = {(g.resource, g.name) for g in all_grants(chart) if g.verb == "bind"}
     assert bound == {("clusterroles", WORKER_ROLE)}
 
 
-def test_nothing_cluster_scoped_is_written(chart: list[dict[str, Any]], controllers: ApiServer) -> None:
+def test_no_cluster_scoped_resource_may_be_written(chart: list[dict[str, Any]], controllers: ApiServer) -> None:
     scoped = cluster_scoped(controllers.client)
     assert ("rbac.authorization.k8s.io", "clusterroles") in scoped
     written = {g for g in all_grants(chart) if g.verb in WRITES and (g.group, g.resource.split("/")[0]) in scoped}
@@ -68,7 +68,7 @@ def test_nothing_cluster_scoped_is_written(chart: list[dict[str, Any]], controll
 
 
 def cluster_scoped(client: Client) -> set[tuple[str, str]]:
-    """Group and name of all cluster-scoped resources that the server knows."""
+    """Group and name of all cluster-scoped resources that the server serves."""
     groups = [("", "/api/v1")]
     groups += [
         (group["name"], f"/apis/{group['preferredVersion']['groupVersion']}")
@@ -82,7 +82,7 @@ def cluster_scoped(client: Client) -> set[tuple[str, str]]:
     }
 
 
-def test_with_named_namespaces_nothing_is_granted_outside_of_them(helm: Helm) -> None:
+def test_with_watch_namespaces_nothing_is_granted_outside_of_them(helm: Helm) -> None:
     chart = helm.template(*SCOPES["two namespaces"])
     assert [o["metadata"]["name"] for o in chart if o["kind"] == "ClusterRole"] == [WORKER_ROLE]
     assert not [o for o in chart if o["kind"] == "ClusterRoleBinding"]
@@ -90,7 +90,7 @@ def test_with_named_namespaces_nothing_is_granted_outside_of_them(helm: Helm) ->
     assert places == {"epd-system", "team-a", "team-b"}
 
 
-def test_workers_may_find_each_other_and_nothing_else(helm: Helm) -> None:
+def test_workers_have_the_rights_for_discovery_and_no_others(helm: Helm) -> None:
     (role,) = [r for r in roles(helm.template()) if r["metadata"]["name"] == WORKER_ROLE]
     found = {(g.resource, g.verb) for g in rights.of_rules(role["rules"], role=WORKER_ROLE)}
     records = {("dynamoworkermetadatas", verb) for verb in ("list", "watch", "create", "patch", "delete")}
@@ -102,7 +102,7 @@ PROBE = "probe"
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory, helm: Helm) -> Iterator[ApiServer]:
-    """A server that protects owners as OpenShift does, with the chart's rights."""
+    """A server that checks rights on owner references as OpenShift does, with the chart's roles."""
     flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
     with ApiServer(folder=tmp_path_factory.mktemp("strict"), with_controllers=True, api_flags=flags) as server:
         server.install_crds(ROOT / "crds")

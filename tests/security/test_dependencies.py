@@ -1,4 +1,4 @@
-"""What is not ours is pinned, by hash where that can be, and audited with an answer that says what it is worth."""
+"""Third-party dependencies are pinned, by hash where possible, and a failed audit is not reported as clean."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of(paths: list[Path]) -> dict[str, Any]:
     return {"argvalues": paths, "ids": [str(path.relative_to(ROOT)) for path in paths]}
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_the_files_to_check_are_found() -> None:
     assert len(LOCKS) >= 6
     assert len(CONTAINERFILES) >= 3
     assert len(GO_MODULES) >= 5
@@ -58,7 +58,7 @@ def test_every_base_image_has_a_tag_and_installs_only_with_hashes(file: Path) ->
 
 
 @pytest.mark.parametrize("module", **of(GO_MODULES))
-def test_every_go_module_has_the_sums_of_what_it_needs(module: Path) -> None:
+def test_every_go_module_has_the_checksums_of_its_requirements(module: Path) -> None:
     needs = re.findall(r"^\s*(?:require )?([\w./~-]+\.[\w./~-]+) (v\S+)", module.read_text(), re.MULTILINE)
     sums = module.with_name("go.sum")
     recorded = sums.read_text() if sums.exists() else ""
@@ -89,7 +89,7 @@ def pip_audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def advisories(vulnerable: set[str], *, status: int = 200) -> Iterator[str]:
-    """An advisory service that knows vulnerabilities of these packages."""
+    """An advisory service that reports vulnerabilities of these packages."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -113,19 +113,19 @@ def advisories(vulnerable: set[str], *, status: int = 200) -> Iterator[str]:
     server.server_close()
 
 
-def audit(pip_audit: Path, folder: Path, url: str, *words: str) -> int:
+def audit(pip_audit: Path, folder: Path, url: str, *arguments: str) -> int:
     lock = folder / "some.lock"
     lock.write_text(LOCK)
-    return main([str(lock), f"--program={pip_audit}", f"--service-url={url}", *words])
+    return main([str(lock), f"--program={pip_audit}", f"--service-url={url}", *arguments])
 
 
 def test_a_known_vulnerability_fails_and_is_named(pip_audit: Path, tmp_path: Path, capsys) -> None:
     with advisories({WELL_KNOWN[0], "kopf"}) as url:
         assert audit(pip_audit, tmp_path, url) == 1
-    told = capsys.readouterr().out
-    assert told.startswith("VULNERABLE: ")
-    assert "kopf 1.2.3: PYSEC-2026-1" in told
-    assert "aiohttp" not in told
+    output = capsys.readouterr().out
+    assert output.startswith("VULNERABLE: ")
+    assert "kopf 1.2.3: PYSEC-2026-1" in output
+    assert "aiohttp" not in output
 
 
 def test_packages_without_a_known_vulnerability_are_clean(pip_audit: Path, tmp_path: Path, capsys) -> None:
@@ -135,14 +135,14 @@ def test_packages_without_a_known_vulnerability_are_clean(pip_audit: Path, tmp_p
 
 
 @pytest.mark.parametrize("case", ["nobody listens", "it knows nothing", "it is broken"])
-def test_a_service_without_answers_is_told_loudly_and_fails_only_where_that_is_asked_for(
+def test_an_audit_without_answers_is_reported_as_a_warning_and_fails_only_in_strict_mode(
     pip_audit: Path, tmp_path: Path, capsys, case: str
 ) -> None:
     with advisories(set(), status=500 if case == "it is broken" else 200) as url:
         asked = "http://127.0.0.1:1/v1/query" if case == "nobody listens" else url
         assert audit(pip_audit, tmp_path, asked) == 0
-        told = capsys.readouterr().out
-        assert told.startswith("NOT AUDITED: ")
-        assert "WARNING" in told
-        assert "CLEAN" not in told
+        output = capsys.readouterr().out
+        assert output.startswith("NOT AUDITED: ")
+        assert "WARNING" in output
+        assert "CLEAN" not in output
         assert audit(pip_audit, tmp_path, asked, "--strict") == 2

@@ -1,4 +1,4 @@
-"""Objects that others make to lead the operator astray, on a real API server."""
+"""Objects that other clients create to mislead the operator, on a real API server."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ PLACES = [
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_the_name_of_an_owner_never_leads_to_another_path(world: World, place: str) -> None:
+async def test_an_owner_with_an_invalid_name_is_ignored(world: World, place: str) -> None:
     metadata = {"name": "led-astray", "labels": LABELS, "ownerReferences": [owned_by(place)]}
     body = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
-    # The API server has nothing against such an owner, so the operator's watch brings it.
+    # The API server accepts such an owner, so the operator's watch delivers the object.
     made = make(world, "services", body)
     assert made["metadata"]["ownerReferences"][0]["name"] == place
     assert key_of_child(made) is None
@@ -54,14 +54,14 @@ async def test_the_name_of_an_owner_never_leads_to_another_path(world: World, pl
 
 
 @pytest.mark.parametrize("place", PLACES[:-1])
-async def test_a_name_with_a_path_in_it_is_asked_for_nowhere(world: World, place: str) -> None:
+async def test_no_request_is_made_for_a_name_that_contains_a_path(world: World, place: str) -> None:
     world.requests.clear()
     with pytest.raises(ValueError, match="not a valid name of an object"):
         await read_primary(world.cluster, namespace=world.namespace, name=place)
     assert not world.requests
 
 
-async def test_pods_do_not_run_as_a_service_account_of_a_stranger(world: World) -> None:
+async def test_pods_do_not_run_as_a_service_account_of_a_foreign_owner(world: World) -> None:
     make_account(world, "qwen-discovery")
     world.create(raw_spec("Aggregated"))
     await world.settle()
@@ -70,7 +70,7 @@ async def test_pods_do_not_run_as_a_service_account_of_a_stranger(world: World) 
     assert await world.cluster.get(SERVICE, namespace=world.namespace, name="qwen") is not None
 
 
-def stranger_pod(name: str, *, labels: dict[str, str], owners: list[dict[str, Any]]) -> dict[str, Any]:
+def foreign_pod(name: str, *, labels: dict[str, str], owners: list[dict[str, Any]]) -> dict[str, Any]:
     metadata = {"name": name, "labels": labels, "ownerReferences": owners}
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
@@ -78,7 +78,7 @@ def stranger_pod(name: str, *, labels: dict[str, str], owners: list[dict[str, An
     }  # fmt: skip
 
 
-async def test_pods_that_only_look_like_those_of_a_stage_are_not_asked_for_their_load(live_world: World) -> None:
+async def test_pods_of_other_owners_with_the_labels_of_a_stage_are_not_observed(live_world: World) -> None:
     world = live_world
     world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 2}, frontend={"replicas": 1}))
     await world.settle()
@@ -87,15 +87,15 @@ async def test_pods_that_only_look_like_those_of_a_stage_are_not_asked_for_their
     labels = {k: v for k, v in model["labels"].items() if k != "pod-template-hash"}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "qwen-worker", "uid": "u", "controller": True}
     for number, owners in enumerate([[], [owned_by("qwen")], [deployment]]):
-        make(world, "pods", stranger_pod(f"stranger-{number}", labels=labels, owners=owners))
+        make(world, "pods", foreign_pod(f"foreign-{number}", labels=labels, owners=owners))
     found = await read_primary(world.cluster, namespace=world.namespace, name="qwen")
     assert found is not None
     seen = {pod["metadata"]["name"] for pod in (await observe(world.cluster, primary=found)).pods}
     assert seen == {pod["metadata"]["name"] for pod in pods}
 
 
-async def test_kubernetes_takes_a_pod_that_claims_a_replica_set_for_its_own(live_world: World) -> None:
-    """Why the name of the ReplicaSet is proof enough: nobody gets a pod beside it."""
+async def test_kubernetes_manages_a_pod_that_names_a_replica_set_as_its_owner(live_world: World) -> None:
+    """The reason why the name of the ReplicaSet is enough proof: no client can add a pod to it."""
     world = live_world
     world.create(raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 1}, frontend={"replicas": 1}))
     await world.settle()
@@ -104,13 +104,13 @@ async def test_kubernetes_takes_a_pod_that_claims_a_replica_set_for_its_own(live
     reference = model["ownerReferences"][0]
     forged = [("true", reference), ("false", {**reference, "uid": "00000000-0000-4000-8000-000000000000"})]
     for name, owner in forged:
-        make(world, "pods", stranger_pod(name, labels=model["labels"], owners=[owner]))
+        make(world, "pods", foreign_pod(name, labels=model["labels"], owners=[owner]))
     rest = {pod["metadata"]["name"] for pod in await _pods(world.cluster, world.namespace, count=2)}
     assert "false" not in rest
 
 
 async def _pods(cluster: Cluster, namespace: str, *, count: int) -> list[dict[str, Any]]:
-    """The pods of the namespace, once there are so many of the operator's that do not leave."""
+    """The operator's pods that are not terminating, once there are that many."""
     selector = "epd.dev/deployment=qwen"
     for _ in range(300):
         found = await cluster.list(POD, namespace=namespace, selector=selector)

@@ -1,4 +1,4 @@
-"""Pods fit the strictest level of the Pod Security Standards, judged by the real admission plugin."""
+"""Pods comply with the Pod Security Standards, checked by the real admission plugin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPECS: dict[str, tuple[dict[str, Any], str, str]] = {
         "hostPath",
     ),
 }
-"""A spec, the strictest level that its pods fit, and what the next stricter one has against them."""
+"""A spec, the strictest level that its pods comply with, and why the next stricter level refuses them."""
 
 
 def example(path: Path) -> tuple[dict[str, Any], str, str]:
@@ -76,7 +76,7 @@ def refusals(server: ApiServer, pods: list[dict[str, Any]], *, namespace: str) -
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_pods_fit_the_level_that_the_documentation_promises_and_no_stricter_one(
+def test_pods_comply_with_the_documented_pod_security_level_and_no_stricter_one(
     controllers: ApiServer, namespaces: dict[str, str], case: str
 ) -> None:
     spec, level, reason = CASES[case]
@@ -136,7 +136,7 @@ def test_a_pod_template_cannot_ask_for_another_account_more_rights_or_a_node(
     answer = controllers.client.create(path, body, dry_run=True)
     assert answer.status == 400
     assert f'unknown field "spec.{"worker." if stage else ""}podTemplate.{field}"' in answer.message
-    # Without strict validation, as from a client that does not ask for it, the field is dropped.
+    # Without strict validation, which the client chooses, the field is dropped.
     lenient = controllers.client.request("POST", f"{path}?dryRun=All", body)
     assert lenient.ok, lenient.message
     kept = lenient.body["spec"]["worker"] if stage else lenient.body["spec"]
@@ -144,14 +144,14 @@ def test_a_pod_template_cannot_ask_for_another_account_more_rights_or_a_node(
 
 
 @pytest.mark.parametrize("file", ["operator/Containerfile", "worker_images/Containerfile.cpu"])
-def test_images_name_a_user_by_number_that_is_not_root(file: str) -> None:
+def test_images_set_a_numeric_user_that_is_not_root(file: str) -> None:
     users = [line.split()[1] for line in (ROOT / file).read_text().splitlines() if line.startswith("USER ")]
     assert users
     assert int(users[-1].split(":")[0]) > 0
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_pods_do_not_leave_their_user_to_the_image(topology: str) -> None:
+def test_pods_set_their_user_and_do_not_use_that_of_the_image(topology: str) -> None:
     for pod in pods_of(raw_spec(topology), namespace="n"):
         assert pod["spec"]["securityContext"]["runAsUser"] == 1000
         assert not any({"runAsUser", "runAsNonRoot"} & c["securityContext"].keys() for c in pod["spec"]["containers"])

@@ -1,4 +1,4 @@
-"""The operator uses every right that the chart grants, and asks for none beyond: real process, RBAC, audit log."""
+"""The operator uses every right that the chart grants and needs no others: a real process, RBAC and the audit log."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ SYSTEM = "epd-system"
 TEAM = "team-a"
 OTHER_ROLE = "other-discovery"
 PATIENCE = 240.0
-"""Bound of every wait, in seconds: it only decides when a broken thing counts as broken."""
+"""Limit of every wait, in seconds."""
 
 SCOPES = {"everywhere": (), "one namespace": ("--set", f"watchNamespaces={{{TEAM}}}")}
 CHECKED_WITHIN_OTHERS = {
     "bind clusterroles.rbac.authorization.k8s.io epd-worker-discovery",
     "update epddeployments/finalizers.epd.dev",
 }
-"""Rights that the API server asks for within another request, which the log does not tell; see the tests below."""
+"""Rights that the API server checks within another request, so that the log does not show them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
-    """What the log tells after the life of an object under an operator, and what the chart granted."""
+class LifeCycle:
+    """Rights used during the life cycle of an object, from the audit log, and those that the chart granted."""
 
     granted: set[rights.Grant]
     used: set[rights.Use]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
-    """Where the life of an object is played: the user and the nodes are played by the test."""
+class Harness:
+    """An object and its operator; the test acts as the user and as the nodes."""
 
     client: Client
     prometheus: kubelet.Prometheus
@@ -91,7 +91,7 @@ BINDING = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings/qw
 
 
 def disaggregated() -> dict[str, Any]:
-    """Encoders that the operator scales, PD workers that somebody else scales."""
+    """Encoders that the operator scales, and PD workers that an external client scales."""
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}, "scaleUp": {"stabilizationWindowSeconds": 0}}
     metrics = [{"type": "Requests", "targetPerReplica": 4}]
     internal = {"maxReplicas": 3, "metrics": metrics, "behavior": behavior}
@@ -103,32 +103,32 @@ def disaggregated() -> dict[str, Any]:
     )
 
 
-def live(stage: Stage) -> None:
-    """Creation, growth, shrinking, another topology, less protection."""
-    stage.apply(disaggregated())
-    stage.wait("ready", stage.ready)
-    # Not so much that it is a panic, which would keep the encoders for a minute.
-    stage.prometheus.load = 6
-    stage.wait("more encoders", lambda: stage.replicas("encoder") == 2)
-    stage.prometheus.load = 1
-    stage.wait("fewer encoders", lambda: stage.replicas("encoder") == 1)
-    stage.apply(
+def run_life_cycle(harness: Harness) -> None:
+    """Creation, scale-up, scale-down, another topology, unmanaged children."""
+    harness.apply(disaggregated())
+    harness.wait("ready", harness.ready)
+    # Below the panic threshold, because a panic would keep the encoders for a minute.
+    harness.prometheus.load = 6
+    harness.wait("more encoders", lambda: harness.replicas("encoder") == 2)
+    harness.prometheus.load = 1
+    harness.wait("fewer encoders", lambda: harness.replicas("encoder") == 1)
+    harness.apply(
         {**raw_spec("Aggregated"), "networkPolicy": {"mode": "Unmanaged"}, "disruptionBudget": {"mode": "Unmanaged"}}
     )
-    stage.wait("other stages", lambda: stage.names(DEPLOYMENTS) == {"qwen-frontend", "qwen-worker"})
-    stage.wait("no scale objects", lambda: not stage.names(SCALES))
-    stage.wait("no policies", lambda: not stage.names(POLICIES) and not stage.names(BUDGETS))
+    harness.wait("other stages", lambda: harness.names(DEPLOYMENTS) == {"qwen-frontend", "qwen-worker"})
+    harness.wait("no scale objects", lambda: not harness.names(SCALES))
+    harness.wait("no policies", lambda: not harness.names(POLICIES) and not harness.names(BUDGETS))
 
 
-def under_another_role(stage: Stage) -> None:
-    """An installation with another role for the workers; then the object goes."""
+def change_role_and_delete(harness: Harness) -> None:
+    """An installation with another role for the workers; then the object is deleted."""
 
     def bound() -> str:
-        return str(stage.client.get(BINDING).body.get("roleRef", {}).get("name"))
+        return str(harness.client.get(BINDING).body.get("roleRef", {}).get("name"))
 
-    stage.wait("bound to the other role", lambda: bound() == OTHER_ROLE)
-    assert stage.client.request("DELETE", stage.path).ok
-    stage.wait("nothing is left", lambda: not stage.names(DEPLOYMENTS))
+    harness.wait("bound to the other role", lambda: bound() == OTHER_ROLE)
+    assert harness.client.request("DELETE", harness.path).ok
+    harness.wait("nothing is left", lambda: not harness.names(DEPLOYMENTS))
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +148,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 @pytest.fixture(scope="module", params=SCOPES)
-def played(request: pytest.FixtureRequest, server: ApiServer, helm: Helm, tmp_path_factory) -> Iterator[Played]:
-    """The life of one object, with the operator started anew in the middle."""
+def life_cycle(request: pytest.FixtureRequest, server: ApiServer, helm: Helm, tmp_path_factory) -> Iterator[LifeCycle]:
+    """The life cycle of one object, with a restart of the operator in between."""
     release = f"epd-operator-{request.param_index}"
     chart = helm.template(*SCOPES[request.param], release=release)
     again = helm.template(*SCOPES[request.param], "--set", f"workerRole.name={OTHER_ROLE}", release=release)
@@ -158,19 +158,19 @@ def played(request: pytest.FixtureRequest, server: ApiServer, helm: Helm, tmp_pa
         arguments = [f"--prometheus-url={prometheus.url}"]
         apply_rbac(server, chart)
         with running(server, folder=folder / "1", chart=chart, arguments=arguments) as operator:
-            live(Stage(client=server.client, prometheus=prometheus, operator=operator))
+            run_life_cycle(Harness(client=server.client, prometheus=prometheus, operator=operator))
             granted = _granted(server, operator)
         apply_rbac(server, again)
         with running(server, folder=folder / "2", chart=again, arguments=arguments) as operator:
-            under_another_role(Stage(client=server.client, prometheus=prometheus, operator=operator))
+            change_role_and_delete(Harness(client=server.client, prometheus=prometheus, operator=operator))
     user = rights.user_of(operator.namespace, operator.account)
-    yield Played(granted=granted, used=rights.uses(audit.read(server.audit_log), user=user))
+    yield LifeCycle(granted=granted, used=rights.uses(audit.read(server.audit_log), user=user))
     for kind in ("clusterroles", "clusterrolebindings"):
         server.client.request("DELETE", f"{rights.RBAC}/{kind}/{release}")
 
 
 def _granted(server: ApiServer, operator: Operator) -> set[rights.Grant]:
-    """What the API server would say, not what the chart says."""
+    """The grants as the API server stores them, not as the chart renders them."""
     found = []
     for plural, kind in (
         ("clusterroles", "ClusterRole"),
@@ -183,10 +183,10 @@ def _granted(server: ApiServer, operator: Operator) -> set[rights.Grant]:
     return rights.grants(found, namespace=operator.namespace, account=operator.account)
 
 
-def test_nothing_that_the_operator_asked_for_was_refused(played: Played) -> None:
-    assert played.used
-    assert rights.refused(played.used) == []
+def test_no_request_of_the_operator_was_refused(life_cycle: LifeCycle) -> None:
+    assert life_cycle.used
+    assert rights.refused(life_cycle.used) == []
 
 
-def test_every_right_of_the_operator_was_used(played: Played) -> None:
-    assert sorted(rights.unused(played.granted, played.used)) == sorted(CHECKED_WITHIN_OTHERS)
+def test_every_right_of_the_operator_was_used(life_cycle: LifeCycle) -> None:
+    assert sorted(rights.unused(life_cycle.granted, life_cycle.used)) == sorted(CHECKED_WITHIN_OTHERS)

@@ -1,4 +1,4 @@
-"""Values that may be secret, put wherever a user or a pod can put one, never reach status, Events, metrics or logs."""
+"""Secret values, set wherever a user or a pod can set one, never reach status, Events, metrics or logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SYSTEM = "epd-system"
 TEAM = "team-secrets"
 PATIENCE = 120.0
 CANARY = "canary-7e1d"
-"""Begins every value that must not come out."""
+"""Prefix of every value that must not be disclosed."""
 LITERAL, SHORT_KEY, ARGUMENT = f"{CANARY}-in-a-literal", f"{CANARY}-k", f"{CANARY}-in-an-argument"
 STORED = f"{CANARY}-in-a-secret"
 
@@ -59,7 +59,7 @@ BINDING = {
 
 
 def spec() -> dict[str, Any]:
-    """A value at every place that takes one."""
+    """A spec with a value in every field that can hold a secret."""
     env = [
         {"name": "WEIGHTS_URL", "value": LITERAL},
         {"name": "API_KEY", "value": SHORT_KEY},
@@ -78,7 +78,7 @@ def spec() -> dict[str, Any]:
 
 
 class Team:
-    """A user and the nodes of a namespace."""
+    """Acts as a user and as the nodes of a namespace."""
 
     def __init__(self, server: ApiServer, operator: Operator) -> None:
         self.client = server.client
@@ -116,8 +116,8 @@ class Team:
             assert time.monotonic() < deadline, f"never: {what}"
             time.sleep(0.2)
 
-    def told(self) -> str:
-        """Everything that the operator tells anybody."""
+    def reported(self) -> str:
+        """Everything that the operator reports."""
         with urllib.request.urlopen(self.operator.metrics_url, timeout=30) as page:
             metrics = page.read().decode()
         return "\n".join([self.status("crashing"), self.status("refused"), self.events(), metrics, self.log()])
@@ -149,34 +149,34 @@ def ended(message: str) -> dict[str, Any]:
     return {"exitCode": 1, "reason": "Error", "message": message, "startedAt": moment, "finishedAt": moment}
 
 
-def test_last_words_and_refusals_are_told_without_the_values_in_them(team: Team) -> None:
+def test_termination_messages_and_refusals_are_reported_without_secret_values(team: Team) -> None:
     team.deploy("crashing", spec())
     team.wait("pods", lambda: len(team.pods()) == 2)
-    words = f"login with {LITERAL} and {SHORT_KEY} failed; {ARGUMENT} too: \x1b[2J401"
+    text = f"login with {LITERAL} and {SHORT_KEY} failed; {ARGUMENT} too: \x1b[2J401"
     container = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 3}
     state = {"waiting": {"reason": "CrashLoopBackOff", "message": f"back-off; env {LITERAL}"}}
-    crash = {**container, "state": state, "lastState": {"terminated": ended(words)}}
+    crash = {**container, "state": state, "lastState": {"terminated": ended(text)}}
     for pod in team.pods():
         scheduled = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]
         team.report(pod, {"phase": "Running", "conditions": scheduled, "containerStatuses": [crash]})
-    # Those that were tried: the message comes, with names in place of the values.
-    team.wait("last words", lambda: "[value of WEIGHTS_URL]" in team.status("crashing"))
+    # The message is reported, with names in place of the values.
+    team.wait("the termination message", lambda: "[value of WEIGHTS_URL]" in team.status("crashing"))
     assert "[value of API_KEY]" in team.status("crashing")
     assert "[value of --hf-token]" in team.status("crashing")
 
     team.deploy("refused", spec())
-    # The policy comes into force some time after it was made.
-    team.wait("an answer", lambda: "not with" in team.status("refused") or _is_let_through(team))
+    # The policy takes effect some time after its creation.
+    team.wait("an answer", lambda: "not with" in team.status("refused") or _retry_creation(team))
     team.wait("an Event", lambda: "not with" in team.events() and "CrashLooping" in team.events())
-    told = team.told()
-    # What is looked for would be found: all of it tells of these objects.
+    reported = team.reported()
+    # The reports cover these objects: the log has the name of the namespace.
     assert "team-secrets" in team.log()
-    assert CANARY not in told, [line for line in told.splitlines() if CANARY in line][:5]
+    assert CANARY not in reported, [line for line in reported.splitlines() if CANARY in line][:5]
     assert "\\u001b" not in team.status("crashing")
 
 
-def _is_let_through(team: Team) -> bool:
-    """Whether the Deployments were made before the policy was in force: then again."""
+def _retry_creation(team: Team) -> bool:
+    """Delete a Deployment from before the policy took effect, so that it is created again; always False."""
     path = f"/apis/apps/v1/namespaces/{TEAM}/deployments/refused-worker"
     team.client.request("DELETE", path)
     return False

@@ -25,8 +25,8 @@ def test_every_test_that_is_named_exists() -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
-def told(title: str) -> set[str]:
-    """Grants of the table behind a mark, in the words of `rights.Grant`."""
+def documented(title: str) -> set[str]:
+    """Grants in the table after a marker, as text of `rights.Grant`."""
     table = TEXT.split(f"<!-- {title} -->\n")[1].split("\n\n")[0]
     found = set()
     for row in table.splitlines()[2:]:
@@ -59,5 +59,5 @@ TABLES = {
 
 @pytest.mark.parametrize("title", TABLES)
 def test_the_tables_of_rights_are_those_of_the_chart(granted: dict[str, set[str]], title: str) -> None:
-    assert sorted(told(title)) == sorted(granted[TABLES[title]])
+    assert sorted(documented(title)) == sorted(granted[TABLES[title]])
     assert set(granted) == set(TABLES.values())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class StageModel:
-    """What a stage's pods are like.
+    """Parameters of the pods of a stage.
 
     Attributes:
         slots: requests that a pod works on at once.
@@ -86,32 +86,32 @@ class Stage:
         self._made += 1
 
     def staying(self) -> list[Pod]:
-        """Pods that are not leaving."""
+        """Pods that are not draining."""
         return [pod for pod in self.pods if not pod.draining]
 
     def draining(self) -> int:
-        """Pods that are leaving."""
+        """Number of draining pods."""
         return sum(pod.draining for pod in self.pods)
 
     def scale(self, wanted: int, now: float) -> None:
-        """Create pods, or let pods leave: first those that are not ready, then the least loaded."""
+        """Create or drain pods: those that are not ready first, then the least loaded."""
         self.wanted = wanted
         staying = self.staying()
         for _ in range(wanted - len(staying)):
             self._create(now)
-        victims = sorted(staying, key=lambda pod: (pod.ready_at <= now, pod.load, -pod.created_at, pod.name))
-        for pod in victims[: max(0, len(staying) - wanted)]:
+        deletion_order = sorted(staying, key=lambda pod: (pod.ready_at <= now, pod.load, -pod.created_at, pod.name))
+        for pod in deletion_order[: max(0, len(staying) - wanted)]:
             pod.draining = True
             self.forget_if_drained(pod, now)
 
     def forget_if_drained(self, pod: Pod, now: float) -> None:
-        """Remove a leaving pod that has nothing left to do, and pay for its GPUs."""
+        """Remove a draining pod without requests, and count its GPU-seconds."""
         if pod.draining and pod.load == 0 and pod in self.pods:
             self.pods.remove(pod)
             self.gpu_seconds += (now - pod.created_at) * self.model.gpus
 
     def close(self, now: float) -> None:
-        """Pay for the pods that are left."""
+        """Count the GPU-seconds of the remaining pods."""
         for pod in self.pods:
             self.gpu_seconds += (now - pod.created_at) * self.model.gpus
         self.pods = []

@@ -17,11 +17,11 @@ INTERVAL = 15.0
 WAIT_BOUND = 10.0
 """A request that waits longer in queues violates the service level, in seconds."""
 PATIENCE = 60.0
-"""A client that waited this long in one queue gives up, in seconds; that violates the service level too."""
+"""A client cancels its request after this wait in one queue, in seconds; that violates the service level too."""
 
 
 class Scaler(Protocol):
-    """What is compared: called after each scrape."""
+    """An autoscaler to compare: called after each scrape."""
 
     def __call__(self, stages: Mapping[str, Stage], now: float, waits: list[Finished]) -> dict[str, int]:
         """Replicas of each stage."""
@@ -30,7 +30,7 @@ class Scaler(Protocol):
 
 @dataclass(frozen=True)
 class Finished:
-    """A request that got through or gave up; times in seconds."""
+    """A request that was served or cancelled; times in seconds."""
 
     at: float
     encoder_wait: float
@@ -46,7 +46,7 @@ class Finished:
 
 @dataclass
 class Result:
-    """What came of a run."""
+    """The result of a run."""
 
     finished: list[Finished] = field(default_factory=list)
     gpu_seconds: float = 0.0
@@ -67,7 +67,7 @@ class Result:
         return [(b[0], b[1] - a[1]) for a, b in itertools.pairwise(series) if b[1] != a[1]]
 
     def peak(self, stage: str) -> int:
-        """Most replicas of a stage."""
+        """Highest number of replicas of a stage."""
         return max(count for _, count in self.of(stage))
 
 
@@ -97,7 +97,7 @@ class Simulation:
         self._encoder_wait = [0.0] * len(traffic)
 
     def run(self) -> Result:
-        """Play all events up to the end."""
+        """Process all events up to the end."""
         for number, request in enumerate(self.traffic):
             stage, work = (ENCODER, request.encode) if request.encode else (PD, request.decode)
             self._at(request.at, lambda n=number, s=stage, w=work: self._enter(s, n, w))
@@ -140,7 +140,7 @@ class Simulation:
             return
         pod.waiting += 1
         pod.queue.append(job)
-        self._at(self._now + PATIENCE, lambda: self._give_up(name, job))
+        self._at(self._now + PATIENCE, lambda: self._cancel(name, job))
 
     def _start(self, name: str, job: Job) -> None:
         assert job.pod is not None
@@ -153,7 +153,7 @@ class Simulation:
         else:
             self._finish(job.number, pd_wait=wait)
 
-    def _give_up(self, name: str, job: Job) -> None:
+    def _cancel(self, name: str, job: Job) -> None:
         if job.started:
             return
         assert job.pod is not None

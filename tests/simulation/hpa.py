@@ -1,9 +1,10 @@
-"""HorizontalPodAutoscaler v2 with a Pods metric and default behavior, after the documented algorithm.
+"""HorizontalPodAutoscaler v2 with a Pods metric and default behavior, by the documented algorithm.
 
-Pods that are Pending are unready; pods that run and give no metric are missing. The ratio is that of pods with a
-metric; missing pods count as loaded to the target when shrinking and as idle when growing, unready ones as idle when
-growing. If that turns the direction, or lands within the tolerance of 10 %, nothing happens. Of the recommendations of
-the last 300 s the largest counts when shrinking; growing is limited to the larger of 4 pods and 100 % in 15 s.
+Pods that are Pending are unready; running pods without a metric are missing. The ratio is that of pods with a metric.
+Missing pods count as loaded to the target when scaling down, and as idle when scaling up; unready pods count as idle
+when scaling up. If that reverses the direction, or the result is within the tolerance of 10 %, nothing happens. When
+scaling down, the largest recommendation of the last 300 s counts. Scaling up is limited to the larger of 4 pods and
+100 % in 15 s.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class HpaPod:
 
 @dataclass
 class Hpa:
-    """One HPA object with its memory."""
+    """One HPA object with its earlier recommendations and changes."""
 
     target: float
     minimum: int
@@ -62,19 +63,19 @@ class Hpa:
 
 
 def recommended(pods: Sequence[HpaPod], *, current: int, target: float) -> int | None:
-    """What the metric asks for; None where no pod gives it."""
+    """The replicas for the metric; None where no pod has the metric."""
     values = [pod.value for pod in pods if pod.value is not None and not pod.pending]
     unready = sum(pod.pending for pod in pods)
     missing = len(pods) - len(values) - unready
     if not values:
         return None
     ratio = sum(values) / (len(values) * target)
-    grows_with_unready = unready > 0 and ratio > 1
-    if not grows_with_unready and not missing:
+    scales_up_with_unready = unready > 0 and ratio > 1
+    if not scales_up_with_unready and not missing:
         return current if abs(ratio - 1) <= TOLERANCE else math.ceil(ratio * len(values))
     if missing:
         values += [target if ratio < 1 else 0.0] * missing
-    if grows_with_unready:
+    if scales_up_with_unready:
         values += [0.0] * unready
     adjusted = sum(values) / (len(values) * target)
     if abs(adjusted - 1) <= TOLERANCE or (ratio < 1) != (adjusted < 1) or ratio == 1:

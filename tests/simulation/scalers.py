@@ -19,7 +19,7 @@ LATENCY_WINDOW = 60.0
 
 
 class HpaScaler:
-    """A stock HPA for each stage, on requests per pod: the best that a user could do without this operator."""
+    """A stock HPA for each stage, on requests per pod: the best configuration without this operator."""
 
     def __init__(self, models: Mapping[str, StageModel]) -> None:
         self._hpas = {name: Hpa(target=m.target, minimum=1, maximum=m.maximum) for name, m in models.items()}
@@ -38,7 +38,7 @@ def _hpa_pod(pod: Pod, now: float) -> HpaPod:
 
 
 class OperatorScaler:
-    """This operator's decision, with its defaults unless told otherwise."""
+    """This operator's decision, with its defaults unless others are given."""
 
     def __init__(
         self, models: Mapping[str, StageModel], *, scaling: Scaling | None = None, level: ServiceLevel | None = None

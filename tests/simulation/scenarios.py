@@ -1,4 +1,4 @@
-"""What is played: kinds of traffic and trouble, on one Disaggregated deployment."""
+"""The simulated scenarios: kinds of traffic and failures, on one Disaggregated deployment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _between(start: float, end: float, *, inside: float, outside: float) -> Curv
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Traffic (requests per second) and trouble."""
+    """Traffic (requests per second) and failures."""
 
     name: str
     description: str
@@ -151,7 +151,7 @@ def played(name: str, kind: str, seed: int = SEED) -> Result:
 
 
 def play(name: str, chosen: Scaler, *, seed: int = SEED) -> Result:
-    """A scenario under an autoscaler of one's own."""
+    """A scenario under a given autoscaler."""
     scenario = SCENARIOS[name]
     return Simulation(
         traffic(name, seed),

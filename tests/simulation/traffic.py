@@ -1,4 +1,4 @@
-"""Synthetic traffic: every request with its work, drawn once from a seed, so that all autoscalers meet the same."""
+"""Synthetic traffic: every request with its work, drawn once from a seed, so that all autoscalers get the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Curve = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Request:
-    """One request: when it comes, and how long each stage works on it, in seconds; text has no encoder time."""
+    """One request: its arrival and the time in each stage, in seconds; text has no encoder time."""
 
     at: float
     encode: float

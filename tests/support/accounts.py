@@ -1,4 +1,4 @@
-"""ServiceAccounts of a real API server as users: their rights, and kubeconfigs for programs that run as them."""
+"""ServiceAccounts of a real API server as users: their rights, and kubeconfigs for programs that use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.client import Client
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A ServiceAccount that exists."""
+    """An existing ServiceAccount."""
 
     server: ApiServer
     namespace: str
@@ -30,7 +30,7 @@ class Account:
         return replace(self.server.client, token=self.token())
 
     def token(self) -> str:
-        """A fresh token."""
+        """A new token."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.name}/token"
         answer = self.server.client.create(path, {"spec": {}})
         assert answer.ok, answer.message

@@ -20,7 +20,7 @@ PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 ACCEPTED = "epd.dev/accepted-warnings"
-WORDS = re.compile(r"^Validation failed for ValidatingAdmissionPolicy '(.+?)' with binding '(.+?)': (.*)$", re.DOTALL)
+MESSAGE = re.compile(r"^Validation failed for ValidatingAdmissionPolicy '(.+?)' with binding '(.+?)': (.*)$", re.DOTALL)
 NAMED = re.compile(r"^'(\w+)(: )?'")
 
 Object = dict[str, Any]
@@ -30,7 +30,7 @@ QUIET = {
     "frontend.replicas": 2,
     "model": {"name": "/models/qwen", "servedName": "qwen-vl", "storage": {"claimName": "models"}},
 }
-"""Changes to the small legal spec that leave nothing to warn of, but for what each stage needs."""
+"""Changes to the small valid spec that avoid all warnings, except those about resources of stages."""
 STAGES = {"Aggregated": ("worker",), "CoLocated": ("group",), "Disaggregated": ("encoder", "pd")}
 
 
@@ -51,18 +51,18 @@ class PolicyWarning:
     whole: str
 
 
-def policies(helm: Helm, *words: str, release: str = "epd-operator") -> list[Object]:
+def policies(helm: Helm, *arguments: str, release: str = "epd-operator") -> list[Object]:
     """The policies and bindings about EPDDeployments that the chart renders."""
-    return [found for found in _all_policies(helm, *words, release=release) if not _is_about_records(found)]
+    return [found for found in _all_policies(helm, *arguments, release=release) if not _is_about_records(found)]
 
 
-def policies_about_records(helm: Helm, *words: str) -> list[Object]:
+def policies_about_records(helm: Helm, *arguments: str) -> list[Object]:
     """The policy and binding about discovery records that the chart renders."""
-    return [found for found in _all_policies(helm, *words) if _is_about_records(found)]
+    return [found for found in _all_policies(helm, *arguments) if _is_about_records(found)]
 
 
-def _all_policies(helm: Helm, *words: str, release: str = "epd-operator") -> list[Object]:
-    return [found for found in helm.template(*words, release=release) if found["kind"] in PLURALS]
+def _all_policies(helm: Helm, *arguments: str, release: str = "epd-operator") -> list[Object]:
+    return [found for found in helm.template(*arguments, release=release) if found["kind"] in PLURALS]
 
 
 def _is_about_records(document: Object) -> bool:
@@ -76,7 +76,7 @@ def names(policy: Object) -> list[str]:
 
 
 def install(server: ApiServer, documents: Iterable[Object], *, namespace: str = "default") -> None:
-    """Create policies and bindings, and wait until the server judges objects of the namespace by them."""
+    """Create policies and bindings, and wait until they are in effect in the namespace."""
     for document in documents:
         answer = server.client.create(f"{REGISTRATION}/{PLURALS[document['kind']]}", document)
         assert answer.ok, answer.message
@@ -90,11 +90,11 @@ def await_effect(server: ApiServer, binding: Object, *, namespace: str) -> None:
     policy, denies = binding["policyName"], binding["validationActions"] == ["Deny"]
     probe = deployment("CoLocated", changes={"frontend.mediaDecoding": "Frontend", "transfer.ucx.transports": ["sm"]})
 
-    def judged() -> bool:
+    def in_effect() -> bool:
         answer = server.client.create(collection(namespace), probe, dry_run=True)
         return "denied request" in answer.message if denies else bool(warnings(answer, policy=policy))
 
-    server.wait_for(f"policy {policy} in effect", judged)
+    server.wait_for(f"policy {policy} in effect", in_effect)
 
 
 def collection(namespace: str = "default") -> str:
@@ -120,11 +120,11 @@ def apply(client: Client, body: Object, *, namespace: str = "default", dry_run: 
 
 
 def warnings(answer: Answer, *, policy: str | None = None) -> list[PolicyWarning]:
-    """The warnings of policies, of one of them if given."""
+    """The warnings of policies, or of one policy if given."""
     found = []
     for header in answer.warnings:
         whole = header.partition(' - "')[2].removesuffix('"').replace('\\"', '"')
-        match = WORDS.match(whole)
+        match = MESSAGE.match(whole)
         if match and policy in (None, match[1]):
             found.append(PolicyWarning(policy=match[1], name=match[3].partition(":")[0], text=match[3], whole=whole))
     return found
@@ -136,7 +136,7 @@ def named(answer: Answer) -> list[str]:
 
 
 def strict(documents: Sequence[Object], *, namespace: str, prefix: str) -> list[Object]:
-    """The same policies under other names and in one namespace: they only warn, also of every expression that fails."""
+    """Copies of policies with other names, for one namespace: they only warn, also about every failing expression."""
     selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
     found = copy.deepcopy(list(documents))
     for document in found:

@@ -252,6 +252,6 @@ DENIALS = [
 
 
 def old_object(case: Case) -> dict[str, Any]:
-    """The object of a denial from before the policies; its name is made of the case's sentence."""
+    """The object of a denial, older than the policies; its name is derived from the case's sentence."""
     name = "o-" + re.sub("[^a-z]+", "-", case.sentence.lower()).strip("-")
     return quiet(case.topology, dict(case.changes), name=name[:37].rstrip("-"))

@@ -1,4 +1,4 @@
-"""A hypothesis strategy of specs that the API server accepts, with every optional part that policies look at."""
+"""A hypothesis strategy of specs that the API server accepts, with every optional part that policies check."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ SHARED = optional(
 
 @st.composite
 def legal_specs(draw: st.DrawFn) -> dict[str, Any]:
-    """Legal specs of all topologies."""
+    """Valid specs of all topologies."""
     spec = draw(raw_specs())
     spec.update(draw(SHARED))
     spec["runtime"] = {"image": draw(IMAGES), "args": draw(ARGS), "env": draw(ENV)}

@@ -6,8 +6,8 @@
         server.install_crds(Path("crds"))
         server.client.create("/api/v1/namespaces", {"metadata": {"name": "n"}})
 
-With controllers, Deployments make ReplicaSets and pods (which stay Pending), namespaces get their ServiceAccount and
-the garbage collector removes what lost its owner.
+With controllers, Deployments create ReplicaSets and pods (which stay Pending), namespaces get their ServiceAccount
+and the garbage collector removes objects whose owner was deleted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ READY_SECONDS = 120
 POLL_SECONDS = 0.1
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICE_ACCOUNT_KEY = "certs/apiserver.key"
-"""Made by the API server for its own certificate, before it reads the key of the service accounts."""
+"""Created by the API server for its own certificate, before it reads the key of the service accounts."""
 
 UNUSED_ADDRESS = "198.51.100.1"
-"""From TEST-NET-2: the API server wants to advertise an address that is not loopback; here nobody looks it up."""
+"""From TEST-NET-2: the API server must advertise an address that is not loopback; it is not used here."""
 
 
 def controlplane_binary() -> str:
-    """The program with etcd, kube-apiserver and the rest; ``EPD_CONTROLPLANE`` names another than the project's own."""
+    """The program with etcd, kube-apiserver and the controllers; ``EPD_CONTROLPLANE`` replaces the project's own."""
     chosen = os.environ.get("EPD_CONTROLPLANE")
     if chosen:
         return chosen
@@ -57,7 +57,7 @@ def controlplane_binary() -> str:
 
 @dataclass
 class ApiServer:
-    """The processes, and how to reach them; a context manager."""
+    """The processes and their addresses; a context manager."""
 
     folder: Path
     with_controllers: bool = False
@@ -91,7 +91,7 @@ class ApiServer:
 
     @property
     def audit_log(self) -> Path:
-        """What ServiceAccounts asked for, if that is recorded."""
+        """Requests of ServiceAccounts, if they are recorded."""
         return self.folder / "audit.log"
 
     @property
@@ -170,7 +170,7 @@ class ApiServer:
     def _ready(self) -> bool:
         try:
             return self.client.get("/readyz").ok
-        except OSError:  # no certificate yet, or nobody listens yet
+        except OSError:  # no certificate yet, or not listening yet
             return False
 
     def _start_controllers(self, binary: str) -> None:
@@ -184,7 +184,7 @@ class ApiServer:
             ],
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
-        self.wait_for("ServiceAccount made by the controllers", lambda: self.client.get(account).ok)
+        self.wait_for("ServiceAccount created by the controllers", lambda: self.client.get(account).ok)
 
     def _write_kubeconfig(self) -> None:
         authority = base64.b64encode(self.client.ca_file.read_bytes()).decode()

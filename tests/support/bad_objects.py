@@ -1,4 +1,4 @@
-"""Objects that are wrong in one way each, and what the API server has to say about them."""
+"""Objects with one error each, and the message of the API server about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from support.specs import raw_spec
 
 REMOVE = object()
-"""As the new value of a field: take the field away."""
+"""As the new value of a field: remove the field."""
 
 A, C, D = "Aggregated", "CoLocated", "Disaggregated"
 A_KEY = {"name": "n", "key": "k"}
@@ -22,14 +22,14 @@ UNKNOWN_POOL = "spec.pools has no pool with this name: add the pool, or correct 
 
 @dataclass(frozen=True)
 class Bad:
-    """One way to be wrong.
+    """An object with one error.
 
     Attributes:
-        sentence: what is wrong, as the name of the test.
+        sentence: the error, for the name of the test.
         field: path that the API server names.
-        message: part of what it says.
-        changes: new values by path below spec, made to a legal spec.
-        topology: of the legal spec.
+        message: part of its message.
+        changes: new values by path below spec, applied to a valid spec.
+        topology: of the valid spec.
         name: name of the object.
     """
 
@@ -47,7 +47,7 @@ class Bad:
 
 
 def deployment(topology: str = D, *, changes: Mapping[str, Any] | None = None, name: str = "qwen") -> dict[str, Any]:
-    """A legal object with changes, each a new value by path below spec such as ``pools.0.gpu.memory``."""
+    """A valid object with changes, each a new value by path below spec such as ``pools.0.gpu.memory``."""
     spec = copy.deepcopy(raw_spec(topology))
     for path, value in (changes or {}).items():
         *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]

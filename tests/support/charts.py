@@ -1,4 +1,4 @@
-"""Charts to install (this one, its predecessor, copies whose CRDs differ), and the cluster that they go to."""
+"""Charts to install (this one, its predecessor, copies with other CRDs), and the cluster that they are installed in."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def chart_with_columns(folder: Path, column: str) -> Path:
 
 
 def remove_cluster_scoped(server: ApiServer) -> None:
-    """Delete every CRD and what carries the chart's label."""
+    """Delete every CRD and all cluster-scoped objects with the chart's label."""
     for collection in CLUSTER_SCOPED:
         assert server.client.request("DELETE", f"{collection}?{OURS}").ok, collection
     assert server.client.request("DELETE", CRD_PATH).ok

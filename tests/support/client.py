@@ -1,4 +1,4 @@
-"""A client of the API server that hides nothing: status, body and warnings of every answer."""
+"""A client of the API server that returns status, body and warnings of every answer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ APPLY = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the API server answered.
+    """An answer of the API server.
 
     Attributes:
         status: HTTP status.
-        body: the object, or the Status that says why not.
+        body: the object, or the Status that says why the request was refused.
         warnings: texts of the Warning headers.
     """
 
@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """Why not; empty when granted."""
+        """Why the request was refused; empty when it was granted."""
         return "" if self.ok else str(self.body.get("message", self.body))
 
     @property

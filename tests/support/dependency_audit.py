@@ -1,7 +1,7 @@
 """Known vulnerabilities in lock files: ``python -m support.dependency_audit --program PIP_AUDIT LOCK...``.
 
-Three answers, told apart: CLEAN, VULNERABLE, and NOT AUDITED where the advisory service could not be asked or knows
-nothing. Only a vulnerability fails, unless ``--strict`` is given: then so does what was not audited.
+There are three answers: CLEAN, VULNERABLE, and NOT AUDITED where the advisory service could not be reached or has no
+data. Only VULNERABLE fails; with ``--strict``, NOT AUDITED fails too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 WELL_KNOWN = ("jinja2", "2.4.1")
-"""Has had advisories for years: a service that finds nothing here knows nothing."""
+"""Has had advisories for years: a service without an advisory for it has no data."""
 
 
 class Answer(StrEnum):
-    """What is known of a lock file."""
+    """The result for a lock file."""
 
     CLEAN = "CLEAN"
     VULNERABLE = "VULNERABLE"
@@ -31,7 +31,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """The answer for one lock file, and why."""
+    """The answer for one lock file, with its details."""
 
     answer: Answer
     details: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Audit:
 
 @dataclass(frozen=True, kw_only=True)
 class Auditor:
-    """pip-audit, with an advisory service in the place of its own if given."""
+    """pip-audit, with another advisory service than its own if given."""
 
     program: Path
     service_url: str = ""
@@ -58,7 +58,7 @@ class Auditor:
         return _judge(found)
 
     def obstacle(self) -> str:
-        """Why no answer can be believed; empty where the service knows a vulnerability that everybody knows."""
+        """Why no answer can be trusted; empty where the service reports a well-known vulnerability."""
         name, version = WELL_KNOWN
         with tempfile.TemporaryDirectory() as folder:
             lock = Path(folder) / "well-known.lock"
@@ -66,7 +66,7 @@ class Auditor:
             known = self.audit(lock)
         if known.answer is Answer.VULNERABLE:
             return ""
-        return next(iter(known.details), f"the advisory service knows nothing of {name} {version}")
+        return next(iter(known.details), f"the advisory service has no advisory for {name} {version}")
 
 
 def _judge(dependencies: Sequence[dict[str, Any]]) -> Audit:
@@ -79,16 +79,16 @@ def _judge(dependencies: Sequence[dict[str, Any]]) -> Audit:
     if vulnerable:
         return Audit(answer=Answer.VULNERABLE, details=vulnerable + skipped)
     if skipped or not dependencies:
-        return Audit(answer=Answer.NOT_AUDITED, details=skipped or ("it holds no package for this machine",))
+        return Audit(answer=Answer.NOT_AUDITED, details=skipped or ("it has no package for this machine",))
     return Audit(answer=Answer.CLEAN)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Audit all files, tell the answers, return the exit status."""
+    """Audit all files, print the answers, return the exit status."""
     parser = argparse.ArgumentParser(prog="dependency_audit", description=__doc__)
     parser.add_argument("locks", nargs="+", type=Path)
     parser.add_argument("--program", type=Path, required=True, help="pip-audit")
-    parser.add_argument("--service-url", default="", help="advisory service that speaks OSV's protocol")
+    parser.add_argument("--service-url", default="", help="advisory service with OSV's protocol")
     parser.add_argument("--strict", action="store_true", help="fail where nothing could be audited, too")
     given = parser.parse_args(arguments)
     auditor = Auditor(program=given.program, service_url=given.service_url)
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answers.add(found.answer)
         print(f"{found.answer}: {lock}", *found.details, sep="\n  ")
     if Answer.NOT_AUDITED in answers:
-        print("WARNING: no answer is not a good answer. Run `make audit` where the advisory service can be reached.")
+        print("WARNING: not all files were audited. Run `make audit` where the advisory service can be reached.")
     if Answer.VULNERABLE in answers:
         return 1
     return 2 if given.strict and Answer.NOT_AUDITED in answers else 0

@@ -1,4 +1,4 @@
-"""Values at and beyond every limit of a structural schema, without chance: the same ones at every run."""
+"""Values at and beyond every limit of a structural schema, without randomness: the same in every run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG_TYPES: tuple[Any, ...] = (None, True, 1, 1.5, "word", [], {}, [1], ["a"], 
 
 
 def simplest(schema: Schema, number: int = 0) -> Any:
-    """A value that the schema accepts, another for each number where values can differ."""
+    """A value that the schema accepts, a different one for each number where values can differ."""
     if "enum" in schema:
         return schema["enum"][0]
     match schema["type"]:
@@ -38,7 +38,7 @@ def simplest(schema: Schema, number: int = 0) -> Any:
 
 
 def edges(schema: Schema) -> Iterator[Any]:
-    """Values around the limits of one schema, good and bad."""
+    """Values around the limits of one schema, valid and invalid."""
     yield from copy.deepcopy(WRONG_TYPES)
     yield simplest(schema)
     if "enum" in schema:
@@ -47,7 +47,7 @@ def edges(schema: Schema) -> Iterator[Any]:
         return
     match schema["type"]:
         case "integer":
-            for limit in ("minimum", "maximum"):  # an int64 without a limit has those of the wire, and none to test
+            for limit in ("minimum", "maximum"):  # an int64 without limits has nothing to test
                 yield from (schema[limit] + step for step in (-1, 0, 1) if limit in schema)
             yield str(simplest(schema))
         case "string":

@@ -1,6 +1,6 @@
 """pytest fixtures with a real API server, for the ``conftest.py`` of every folder that needs one.
 
-A ``conftest.py`` imports by name what its tests use, and pytest starts nothing that no test asks for.
+A ``conftest.py`` imports by name what its tests use, and pytest starts only what the tests use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def bare_api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiSer
 
 @pytest.fixture(scope="session")
 def crd_answers(bare_api_server: ApiServer) -> list[Answer]:
-    """What the API server said to each of the project's CRDs."""
+    """The API server's answer to each of the project's CRDs."""
     return bare_api_server.install_crds(ROOT / "crds")
 
 
@@ -38,7 +38,7 @@ def api_server(bare_api_server: ApiServer, crd_answers: list[Answer]) -> ApiServ
 
 @pytest.fixture(scope="session")
 def controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server with the real controllers of Deployments, ReplicaSets, quotas and garbage."""
+    """An API server with the real controllers of Deployments, ReplicaSets, quotas and garbage collection."""
     with ApiServer(folder=tmp_path_factory.mktemp("controllers"), with_controllers=True) as started:
         started.install_crds(ROOT / "crds")
         yield started
@@ -53,6 +53,6 @@ async def world(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Async
 
 @pytest.fixture
 async def live_world(controllers: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """With the real controllers of Deployments, ReplicaSets, quotas and garbage."""
+    """With the real controllers of Deployments, ReplicaSets, quotas and garbage collection."""
     async with new_world(controllers, monkeypatch) as made:
         yield made

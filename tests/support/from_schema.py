@@ -1,4 +1,4 @@
-"""Values from a structural schema, for property tests: some that it accepts, some that are wrong at one place."""
+"""Values from a structural schema, for property tests: some that it accepts, some with one error."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _objects(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def almost_accepted(draw: st.DrawFn, schema: Schema) -> Any:
-    """A value that satisfies the schema but, perhaps, at one place."""
+    """A value that satisfies the schema, except perhaps at one place."""
     value = draw(accepted(schema))
     places = list(_places(value, schema))
     if not places:

@@ -1,4 +1,4 @@
-"""What GitOps tools make of objects: one ``gitops-check`` for many objects, and the examples that it judges by."""
+"""Health of objects in GitOps tools: one ``gitops-check`` for many objects, with the health checks of the examples."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SERVING = EXAMPLES / "flux" / "serving.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What one tool says of an object.
+    """The result of one tool for an object.
 
     Attributes:
-        status: its word for the object's state.
-        message: what it tells the user.
-        error: why it could not say anything; empty where it could.
+        status: its name for the object's state.
+        message: its message to the user.
+        error: why there is no result; empty where there is one.
     """
 
     status: str
@@ -35,7 +35,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
-    """What the three tools say of one object."""
+    """The results of the three tools for one object."""
 
     argocd: Verdict
     flux: Verdict
@@ -43,7 +43,7 @@ class Verdicts:
 
 
 def binary() -> Path:
-    """The program, as built from its Go modules.
+    """The program, built from its Go modules.
 
     Raises:
         RuntimeError: it has not been built.
@@ -79,9 +79,9 @@ class Checker:
         self._process.communicate(timeout=60)
 
     def health(self, thing: dict[str, Any]) -> Verdicts:
-        """What the tools say of an object."""
-        said = self._ask(thing)
-        return Verdicts(**{tool: Verdict(**said[tool]) for tool in ("argocd", "flux", "kstatus")})
+        """The results of the tools for an object."""
+        result = self._ask(thing)
+        return Verdicts(**{tool: Verdict(**result[tool]) for tool in ("argocd", "flux", "kstatus")})
 
     def decode(self, thing: dict[str, Any]) -> Verdict:
         """Whether Flux's own types have all fields of an object."""
@@ -100,7 +100,7 @@ class Checker:
 
 
 def health_checker(folder: Path, *, lua: Path = HEALTH_LUA) -> Checker:
-    """A checker with the examples' expressions for Flux and a script for Argo CD; *folder* takes a file."""
+    """A checker with the examples' expressions for Flux and a script for Argo CD; a file is written to *folder*."""
     expressions = folder / "expressions.json"
     expressions.write_text(json.dumps(flux_expressions()))
     return Checker("health", "--lua", lua, "--cel", expressions)

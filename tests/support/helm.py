@@ -14,11 +14,11 @@ import yaml
 
 CHART = Path(__file__).parents[2] / "charts" / "epd-operator"
 KUBE_VERSION = "1.36.0"
-"""For ``helm template``, which asks no server."""
+"""For ``helm template``, which uses no server."""
 
 
 class HelmError(Exception):
-    """Helm refused; the message holds its words."""
+    """Helm failed; the message contains its output."""
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -42,13 +42,13 @@ def binary(name: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Helm:
-    """One version of Helm, with folders of its own.
+    """One version of Helm, with its own folders.
 
     Attributes:
         program: the binary.
         major: 3 or 4.
-        home: folder for what Helm keeps on disk.
-        kubeconfig: cluster and user; None for what needs no cluster.
+        home: folder for Helm's files.
+        kubeconfig: cluster and user; None for commands that need no cluster.
     """
 
     program: Path
@@ -56,7 +56,7 @@ class Helm:
     home: Path
     kubeconfig: Path | None = None
 
-    def run(self, *words: str) -> str:
+    def run(self, *arguments: str) -> str:
         """Run a command and return what it printed.
 
         Raises:
@@ -66,24 +66,24 @@ class Helm:
         kubeconfig = {"KUBECONFIG": str(self.kubeconfig or self.home / "none")}
         environment = {**os.environ, **folders, **kubeconfig}
         done = subprocess.run(
-            [self.program, *words], env=environment, capture_output=True, text=True, check=False, cwd=CHART
+            [self.program, *arguments], env=environment, capture_output=True, text=True, check=False, cwd=CHART
         )
         if done.returncode:
             raise HelmError(done.stdout + done.stderr)
         return done.stdout
 
-    def template(self, *words: str, chart: Path = CHART, release: str = "epd-operator") -> list[dict[str, Any]]:
+    def template(self, *arguments: str, chart: Path = CHART, release: str = "epd-operator") -> list[dict[str, Any]]:
         """The objects that Helm renders without a cluster, in namespace ``epd-system``."""
-        text = self.run("template", release, str(chart), "-n", "epd-system", "--kube-version", KUBE_VERSION, *words)
+        text = self.run("template", release, str(chart), "-n", "epd-system", "--kube-version", KUBE_VERSION, *arguments)
         return documents(text)
 
-    def install(self, release: str, *words: str, namespace: str, chart: Path = CHART) -> str:
+    def install(self, release: str, *arguments: str, namespace: str, chart: Path = CHART) -> str:
         """Install; returns the notes."""
-        return self.run("install", release, str(chart), "-n", namespace, *words)
+        return self.run("install", release, str(chart), "-n", namespace, *arguments)
 
-    def upgrade(self, release: str, *words: str, namespace: str, chart: Path = CHART) -> str:
+    def upgrade(self, release: str, *arguments: str, namespace: str, chart: Path = CHART) -> str:
         """Upgrade; returns the notes."""
-        return self.run("upgrade", release, str(chart), "-n", namespace, *words)
+        return self.run("upgrade", release, str(chart), "-n", namespace, *arguments)
 
     def status(self, release: str, *, namespace: str) -> str:
         """Status of the last revision, such as ``deployed``."""

@@ -32,7 +32,7 @@ class Operator:
     Attributes:
         namespace: where it is installed.
         account: its ServiceAccount.
-        log: what it printed.
+        log: its output.
         metrics_url: address of its own metrics.
         require_alive: raises with the end of its log if it has ended.
     """
@@ -83,7 +83,7 @@ def running(
     kubeconfig = _kubeconfig(server, token=token_of(server, namespace=namespace, account=account))
     (folder / "kubeconfig").write_text(json.dumps(kubeconfig))
     if "--leader-election" in given:
-        # A pod reads it from a file that is not here.
+        # In a pod, the operator reads it from a file that does not exist here.
         given.append(f"--lease-namespace={namespace}")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
     environment |= {"KUBECONFIG": str(folder / "kubeconfig"), "PYTHONPATH": str(ROOT / "operator" / "src")}

@@ -1,4 +1,4 @@
-"""Where the API server keeps objects of a kind, as it says itself."""
+"""Paths of the objects of a kind, from the discovery of the API server."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def binary() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """How a run of kubectl ended."""
+    """The result of a kubectl command."""
 
     code: int
     output: str
@@ -29,13 +29,13 @@ class Done:
 
 @dataclass(frozen=True, kw_only=True)
 class Kubectl:
-    """kubectl in one namespace of one server; without a kubeconfig for what needs no server."""
+    """kubectl in one namespace of one server; without a kubeconfig for commands that need no server."""
 
     kubeconfig: Path = Path("/nonexistent")
     namespace: str = ""
 
     def run(self, *arguments: str | Path, stdin: str | None = None) -> Done:
-        """Run it; a refusal is an answer, not an exception."""
+        """Run it; a refusal is a result, not an exception."""
         where = ["--namespace", self.namespace] if self.namespace else []
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
         ended = subprocess.run(
@@ -47,7 +47,7 @@ class Kubectl:
         """Run it and return what it prints.
 
         Raises:
-            AssertionError: it refused.
+            AssertionError: kubectl failed.
         """
         done = self.run(*arguments, stdin=stdin)
         assert done.code == 0, f"kubectl {' '.join(map(str, arguments))}: {done.errors}{done.output}"

@@ -1,4 +1,4 @@
-"""Be the kubelets of an API server that has controllers but no nodes, and a Prometheus that knows the pods' load."""
+"""Stand-ins for the kubelets of an API server without nodes, and for a Prometheus with the load of the pods."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from support.client import Client
 
-NOBODY = "198.51.100.7"
-"""From TEST-NET-2: an address of a pod that answers nobody."""
+UNREACHABLE = "198.51.100.7"
+"""From TEST-NET-2: an address of a pod that never answers."""
 
 
 def run_pods(client: Client, namespace: str) -> None:
-    """Say of every pod that it runs and is ready, and remove those that are leaving."""
+    """Report every pod as running and ready, and remove terminating pods."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     for pod in client.get(pods).body["items"]:
         path = f"{pods}/{pod['metadata']['name']}"
@@ -28,7 +28,12 @@ def run_pods(client: Client, namespace: str) -> None:
             client.request("DELETE", f"{path}?gracePeriodSeconds=0")
         elif pod["status"].get("phase") != "Running":
             conditions = [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]
-            status = {"phase": "Running", "podIP": NOBODY, "podIPs": [{"ip": NOBODY}], "conditions": conditions}
+            status = {
+                "phase": "Running",
+                "podIP": UNREACHABLE,
+                "podIPs": [{"ip": UNREACHABLE}],
+                "conditions": conditions,
+            }
             body = {"status": status}
             content_type = "application/strategic-merge-patch+json"
             client.request("PATCH", f"{path}/status", body, content_type=content_type)

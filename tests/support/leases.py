@@ -20,7 +20,7 @@ class MemoryLease:
         self._versions = 0
 
     def put(self, record: LeaseRecord) -> Lease:
-        """Store a record, whoever wrote before; one that changes nothing keeps its version, as at the API server."""
+        """Store a record without a check; an unchanged record keeps its version, as at the API server."""
         if self.lease is None or self.lease.record != record:
             self._versions += 1
             self.lease = Lease(version=str(self._versions), record=record, metadata={})

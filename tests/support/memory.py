@@ -1,4 +1,4 @@
-"""An API server in memory, for passes without one: keeps what is applied, and fails when told to."""
+"""An API server in memory, for reconciles without a real one: stores applied objects and raises configured errors."""
 
 # ruff: noqa: ARG002 - one namespace, one field manager
 
@@ -17,7 +17,7 @@ class MemoryCluster(Cluster):
     """Objects by kind and name, of one namespace.
 
     Attributes:
-        objects: what is there.
+        objects: the stored objects.
         failures: errors to raise, by verb and kind.
         writes: verbs and kinds of the writes, in order, refused ones included.
     """
@@ -28,7 +28,7 @@ class MemoryCluster(Cluster):
         self.writes: list[str] = []
 
     def create(self, spec: object, *, name: str = "qwen", status: object = None) -> None:
-        """Put an EPDDeployment there, as a user (or an earlier version of the API) left it."""
+        """Store an EPDDeployment, as a user (or an earlier version of the API) wrote it."""
         body: dict[str, Any] = {"metadata": {"name": name, "namespace": "serving", "uid": "u-1", "generation": 1}}
         body |= {field: value for field, value in (("spec", spec), ("status", status)) if value is not None}
         self.objects[EPD_DEPLOYMENT.kind, name] = body

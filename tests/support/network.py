@@ -1,7 +1,7 @@
-"""Who may connect to whom, by the rules of NetworkPolicy: for ingress, with selectors of labels and single ports.
+"""Connections that NetworkPolicies allow: for ingress, with selectors of labels and single ports.
 
-No network of the tests enforces policies. This is the definition in the Kubernetes API, in few words: a pod that no
-policy selects takes everything; any other takes what one rule of one of its policies allows.
+No network of the tests enforces policies. This is a short form of the definition in the Kubernetes API: a pod that
+no policy selects accepts all connections; any other pod accepts those that a rule of one of its policies allows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A pod, as far as policies see it; or, without a namespace, something that is no pod."""
+    """The properties of a pod that policies use; without a namespace, a peer that is not a pod."""
 
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)

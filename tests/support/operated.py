@@ -1,4 +1,4 @@
-"""One namespace of a real API server, and an operator that makes a pass when told to."""
+"""One namespace of a real API server, and an operator that reconciles on request."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ READS = ("GET", "LIST")
 
 
 async def moment() -> None:
-    """Let the controllers work."""
+    """Give the controllers time to work."""
     await asyncio.sleep(0.2)
 
 
 class World:
-    """One namespace of a real API server, and an operator that makes a pass when told to."""
+    """One namespace of a real API server, and an operator that reconciles on request."""
 
     def __init__(self, server: ApiServer, *, cluster: Cluster, namespace: str, requests: Counter[str]) -> None:
         self.server = server
@@ -41,18 +41,18 @@ class World:
         assert answer.ok, answer.message
         return answer.body
 
-    async def run_pass(self, name: str = "qwen") -> list[str]:
-        """One pass; returns the writes as verb and kind."""
+    async def reconcile(self, name: str = "qwen") -> list[str]:
+        """Reconcile once; returns the writes as verb and kind."""
         self.requests.clear()
         await Reconciler(self.cluster).reconcile(Key(self.namespace, name))
         return sorted(r for r, n in self.requests.items() for _ in range(n) if not r.startswith(READS))
 
     async def settle(self, name: str = "qwen") -> None:
-        """Passes until one writes nothing, as events would cause them."""
+        """Reconcile until nothing is written, as events would cause it."""
         for _ in range(20):
-            if not await self.run_pass(name):
+            if not await self.reconcile(name):
                 return
-        raise AssertionError(f"still writing after 20 passes: {self.requests}")
+        raise AssertionError(f"still writing after 20 reconciles: {self.requests}")
 
     async def find(self, kind: Kind, name: str) -> dict[str, Any]:
         found = await self.cluster.get(kind, namespace=self.namespace, name=name)
@@ -64,7 +64,7 @@ class World:
         return {c["type"]: c for c in found["status"]["conditions"]}
 
     async def report_ready(self, name: str) -> None:
-        """Be the nodes: say that all pods of a Deployment are ready."""
+        """Report all pods of a Deployment as ready, as the nodes would."""
         live = await self.find(DEPLOYMENT, name)
         replicas = live["spec"]["replicas"]
         counts = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")

@@ -1,4 +1,4 @@
-"""Processes of a test session: they end with it, whatever ends it."""
+"""Processes of a test session: they end with it, however it ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 STOP_SECONDS = 10
 TIED_TO_THIS_PROCESS = ["setpriv", "--pdeathsig", "KILL"]
-"""Ends the program when the test process dies in a way that leaves it no time to stop anything."""
+"""Ends the program when the test process is killed and cannot stop it."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody listens on; all different."""
+    """Free ports of the loopback address; all different."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [opened.getsockname()[1] for opened in sockets]
     for opened in sockets:

@@ -1,4 +1,4 @@
-"""A replica of the operator as a process of its own, with the rights of an administrator."""
+"""A replica of the operator as a separate process, with the rights of an administrator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Replica:
         self.process.send_signal(number)
 
     def page(self, path: str) -> tuple[int, str]:
-        """Status and text of ``/healthz`` or ``/readyz``; status 0 where nobody answers in time."""
+        """Status and text of ``/healthz`` or ``/readyz``; status 0 without an answer in time."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._health_port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
@@ -62,16 +62,16 @@ class Replica:
 
     @property
     def is_alive(self) -> bool:
-        """What the liveness probe says."""
+        """Whether the liveness probe succeeds."""
         return self.page("/healthz")[0] == 200
 
     @property
     def is_ready(self) -> bool:
-        """What the readiness probe says."""
+        """Whether the readiness probe succeeds."""
         return self.page("/readyz")[0] == 200
 
     def metric(self, name: str) -> float:
-        """Sum of a metric's samples; NaN where nobody answers."""
+        """Sum of a metric's samples; NaN without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=5) as page:
                 families = list(text_string_to_metric_families(page.read().decode()))
@@ -81,7 +81,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether it says that it works."""
+        """Whether it reports that it is the leader."""
         return self.metric("epd_operator_leader") == 1.0
 
     def wait_for(self, what: str, holds: Callable[[], object], *, may_end: bool = False) -> None:
@@ -95,5 +95,5 @@ class Replica:
             time.sleep(POLL_SECONDS)
 
     def exit_code(self) -> int:
-        """Wait for its end."""
+        """Wait until the process ends."""
         return self.process.wait(timeout=PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""What a ServiceAccount asked for, as the audit log tells, held against what RBAC grants it."""
+"""Requests of a ServiceAccount in the audit log, compared with the rights that RBAC grants it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 @dataclass(frozen=True, order=True, kw_only=True)
 class Use:
-    """A request that the audit log has.
+    """A request in the audit log.
 
     Attributes:
         resource: with its subresource after a slash.
-        pod: the pod whose token was used, where the log tells.
+        pod: the pod whose token was used, where the log has it.
     """
 
     verb: str
@@ -48,8 +48,8 @@ class Grant:
     namespaces: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        words = f"{self.verb} {self.resource}.{self.group or 'core'}"
-        return f"{words} {self.name}".rstrip()
+        text = f"{self.verb} {self.resource}.{self.group or 'core'}"
+        return f"{text} {self.name}".rstrip()
 
     def covers(self, use: Use) -> bool:
         """Whether the request needs this grant or one like it."""
@@ -66,13 +66,13 @@ def user_of(namespace: str, account: str) -> str:
 
 
 def uses(events: Iterable[Mapping[str, Any]], *, user: str) -> set[Use]:
-    """What a user asked for, without discovery of the API and the like, which everybody may do.
+    """Requests of a user, without discovery of the API and other requests that every user may make.
 
     Args:
         events: the audit log.
         user: name of the user; a shell pattern.
 
-    An apply that makes an object needs the right to create it too, which the log does not tell apart.
+    An apply that creates an object needs the right to create it too, which the log does not show separately.
     """
     found = set()
     for event in events:
@@ -99,7 +99,7 @@ def uses(events: Iterable[Mapping[str, Any]], *, user: str) -> set[Use]:
 
 
 def grants(objects: Iterable[Mapping[str, Any]], *, namespace: str, account: str) -> set[Grant]:
-    """What bindings among the objects grant to a ServiceAccount through roles among the objects.
+    """Grants of bindings among the objects to a ServiceAccount through roles among the objects.
 
     Raises:
         KeyError: a binding refers to a role that is not among them.
@@ -147,11 +147,11 @@ def of_rules(rules: Iterable[Mapping[str, Any]], *, role: str, namespaces: tuple
 
 
 def refused(used: Iterable[Use]) -> list[str]:
-    """Requests that the API server refused for want of a right, in words."""
+    """Requests that the API server refused because of a missing right, as text."""
     return sorted({str(use) for use in used if use.code == 403})
 
 
 def unused(granted: Iterable[Grant], used: Iterable[Use]) -> set[str]:
-    """Grants that no request needed, in words."""
+    """Grants that no request needed, as text."""
     asked = {use for use in used if use.code != 403}
     return {str(grant) for grant in granted if not any(grant.covers(use) for use in asked)}

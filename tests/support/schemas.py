@@ -1,7 +1,7 @@
-"""The compiled schema of EPDDeployment, judged as the API server judges it, without its CEL rules.
+"""The compiled schema of EPDDeployment, evaluated as the API server does, without its CEL rules.
 
-The server prunes null before it validates and knows unique lists; jsonschema has neither, so both are added here.
-Strings are matched as Go and Rust match them: ``$`` is the end, not the line's.
+The server prunes null before it validates and checks unique lists; jsonschema does neither, so both are added here.
+Strings are matched as Go and Rust match them: ``$`` is the end of the text, not of a line.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def rule_messages(schema: Schema) -> Iterator[str]:
 
 
 def prune_null(value: Any) -> Any:
-    """The value without fields that are null, as the server takes them for absent."""
+    """The value without fields that are null, which the server treats as absent."""
     if isinstance(value, dict):
         return {key: prune_null(item) for key, item in value.items() if item is not None}
     return [prune_null(item) for item in value] if isinstance(value, list) else value
 
 
 def schema_accepts(schema: Schema, value: Any) -> bool:
-    """Whether the schema alone would let the value pass."""
-    return bool(_Judge(schema).is_valid(value))
+    """Whether the schema alone accepts the value."""
+    return bool(_ServerValidator(schema).is_valid(value))
 
 
 def _pattern(_: Validator, pattern: str, instance: Any, __: Schema) -> Iterator[ValidationError]:
@@ -65,6 +65,6 @@ def _list_type(_: Validator, list_type: str, instance: Any, schema: Schema) -> I
 _TYPES = jsonschema.Draft7Validator.TYPE_CHECKER.redefine(
     "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
 )
-_Judge = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+_ServerValidator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft7Validator, {"pattern": _pattern, "x-kubernetes-list-type": _list_type}, type_checker=_TYPES
 )

@@ -1,4 +1,4 @@
-"""Specs for tests: three small ones, and a hypothesis strategy of legal ones."""
+"""Specs for tests: three small ones, and a hypothesis strategy of valid ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAGES: dict[str, dict[str, Any]] = {
 
 
 def raw_spec(topology: str = "Disaggregated", **changes: Any) -> dict[str, Any]:
-    """A small legal spec as a user writes it; keyword arguments replace whole fields."""
+    """A small valid spec as a user writes it; keyword arguments replace whole fields."""
     return {
         "model": {"name": "Qwen/Qwen3-VL-8B-Instruct", "servedName": "qwen-vl"},
         "runtime": {"image": "example.test/epd:1"},
@@ -55,7 +55,7 @@ def _without_none(value: dict[str, Any]) -> dict[str, Any]:
 
 @st.composite
 def raw_specs(draw: st.DrawFn) -> dict[str, Any]:
-    """Legal specs of all topologies."""
+    """Valid specs of all topologies."""
     topology = draw(st.sampled_from(TOPOLOGIES))
     common = {"args": draw(_args), "env": draw(_env), "replicas": draw(_replicas)}
     stages: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""An event loop whose time does not pass but jumps: hours take no time, and nothing depends on the machine."""
+"""An event loop in virtual time: hours take no real time, and nothing depends on the speed of the machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 class _NoWait(selectors.SelectSelector):
-    """Instead of waiting for I/O, of which there is none, lets the clock of its loop jump."""
+    """Advances the clock of its loop instead of waiting for I/O, of which there is none."""
 
     now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise RuntimeError("deadlock: nothing is left that could happen")
+            raise RuntimeError("deadlock: no timer and no task is left")
         self.now += max(timeout, 0.0)
         return super().select(0)
 

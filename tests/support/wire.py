@@ -1,4 +1,4 @@
-"""A TCP connection to the API server that can be cut: from then on nothing arrives, and nobody is told."""
+"""A TCP connection to the API server that can be cut: from then on nothing arrives, and no side is notified."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from support.apiserver import ApiServer
 
 
 class Wire:
-    """Forwards a port of its own to the API server; a context manager."""
+    """Forwards a local port to the API server; a context manager."""
 
     def __init__(self, server: ApiServer) -> None:
         self._target = urlsplit(server.url).port
-        self._whole = threading.Event()
-        self._whole.set()
+        self._connected = threading.Event()
+        self._connected.set()
         self._listening = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -33,15 +33,15 @@ class Wire:
         self._listening.close()
 
     def kubeconfig(self, server: ApiServer, *, to: Path) -> Path:
-        """A kubeconfig that leads through this wire."""
+        """A kubeconfig that connects through this port."""
         config = json.loads(server.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
         to.write_text(json.dumps(config))
         return to
 
     def cut(self) -> None:
-        """Let nothing through any more."""
-        self._whole.clear()
+        """Stop forwarding, without closing the connections."""
+        self._connected.clear()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -54,6 +54,6 @@ class Wire:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                self._whole.wait()
+                self._connected.wait()
                 sink.sendall(data)
         sink.close()

@@ -1,4 +1,4 @@
-"""A small model of what Kubernetes does with children: enough to run the planner to its end without a cluster."""
+"""A small model of how Kubernetes handles children: enough to run the planner until it settles, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator before its CRDs and its rights are there, and when its CRDs are taken away."""
+"""The operator before its CRDs are installed and its rights are granted, and when its CRDs are deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BINDING = f"{RBAC}/clusterrolebindings"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """An API server of its own: other tests need their CRDs."""
+    """A separate API server, because other tests need their CRDs."""
     with ApiServer(folder=tmp_path / "apiserver") as started:
         yield started
 
@@ -37,39 +37,39 @@ def create(server: ApiServer, name: str) -> None:
     assert answer.ok, answer.message
 
 
-def serves(server: ApiServer, replica: Replica, name: str) -> None:
-    """The operator makes what a new object needs, long before a resync would show it."""
+def assert_reconciles(server: ApiServer, replica: Replica, name: str) -> None:
+    """Create an object and wait for its children, which are created long before the next resync."""
     create(server, name)
     replica.wait_for("children", lambda: server.client.get(WORKER.format(name)).ok)
 
 
 def test_crds_that_are_installed_later_are_watched_without_a_restart(server: ApiServer, tmp_path: Path) -> None:
     with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "operator.log") as replica:
-        replica.wait_for("a line about it", lambda: "epddeployments of epd.dev" in replica.log.read_text())
+        replica.wait_for("a log line", lambda: "epddeployments of epd.dev" in replica.log.read_text())
         assert replica.is_ready
         assert replica.is_alive
         server.install_crds(ROOT / "crds")
-        serves(server, replica, "one")
+        assert_reconciles(server, replica, "one")
 
 
-def test_an_operator_whose_crd_is_deleted_ends_and_the_next_waits_until_it_is_back(
+def test_the_operator_exits_when_its_crd_is_deleted_and_the_next_one_waits_for_the_crd(
     server: ApiServer, tmp_path: Path
 ) -> None:
     server.install_crds(ROOT / "crds")
     with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "first.log") as first:
         first.wait_for("readiness", lambda: first.is_ready)
-        serves(server, first, "one")
+        assert_reconciles(server, first, "one")
         assert server.client.request("DELETE", CRD).ok
         server.wait_for("the CRD is gone", lambda: server.client.get(CRD).status == 404)
         assert first.exit_code() == 1
     with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "second.log") as second:
-        second.wait_for("a line about it", lambda: "epddeployments of epd.dev" in second.log.read_text())
+        second.wait_for("a log line", lambda: "epddeployments of epd.dev" in second.log.read_text())
         server.install_crd(yaml.safe_load((ROOT / "crds" / "epd.dev_epddeployments.yaml").read_text()))
-        serves(server, second, "two")
+        assert_reconciles(server, second, "two")
 
 
 def limited(server: ApiServer, folder: Path) -> Path:
-    """A kubeconfig of a ServiceAccount that may do nothing yet."""
+    """A kubeconfig of a ServiceAccount that has no rights yet."""
     assert server.client.create(ACCOUNT, {"metadata": {"name": "operator"}}).ok
     config = json.loads(server.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token_of(server, namespace="default", account="operator")}
@@ -78,7 +78,7 @@ def limited(server: ApiServer, folder: Path) -> Path:
 
 
 def grant(server: ApiServer, *, namespace: str | None = None) -> None:
-    """Let the ServiceAccount do everything, in one namespace or in all."""
+    """Grant the ServiceAccount all rights, in one namespace or in all."""
     path = BINDING if namespace is None else f"{RBAC}/namespaces/{namespace}/rolebindings"
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -94,13 +94,13 @@ def grant(server: ApiServer, *, namespace: str | None = None) -> None:
 def test_rights_that_are_granted_later_are_used_without_a_restart(server: ApiServer, tmp_path: Path) -> None:
     server.install_crds(ROOT / "crds")
     with Replica(kubeconfig=limited(server, tmp_path), log=tmp_path / "operator.log") as replica:
-        replica.wait_for("a line about it", lambda: "forbidden" in replica.log.read_text())
+        replica.wait_for("a log line", lambda: "forbidden" in replica.log.read_text())
         assert replica.is_alive
         grant(server)
-        serves(server, replica, "one")
+        assert_reconciles(server, replica, "one")
 
 
-def test_a_namespace_without_rights_keeps_no_other_from_being_watched_and_ends_the_operator_when_it_gets_them(
+def test_a_namespace_without_rights_does_not_block_others_and_the_operator_exits_when_they_are_granted(
     server: ApiServer, tmp_path: Path
 ) -> None:
     server.install_crds(ROOT / "crds")
@@ -110,13 +110,13 @@ def test_a_namespace_without_rights_keeps_no_other_from_being_watched_and_ends_t
     with Replica(
         "--namespace=closed", "--namespace=default", kubeconfig=kubeconfig, log=tmp_path / "operator.log"
     ) as replica:
-        replica.wait_for("a line about it", lambda: "cannot watch yet" in replica.log.read_text())
-        serves(server, replica, "one")
+        replica.wait_for("a log line", lambda: "cannot watch yet" in replica.log.read_text())
+        assert_reconciles(server, replica, "one")
         grant(server, namespace="closed")
         assert replica.exit_code() == 1
 
 
-def test_an_operator_that_is_newer_than_its_role_serves_all_but_what_it_may_not_read(
+def test_an_operator_with_an_older_role_reconciles_all_kinds_that_it_may_read(
     server: ApiServer, tmp_path: Path
 ) -> None:
     server.install_crds(ROOT / "crds")
@@ -132,7 +132,7 @@ def test_an_operator_that_is_newer_than_its_role_serves_all_but_what_it_may_not_
     ).ok
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     with Replica(kubeconfig=kubeconfig, log=tmp_path / "operator.log") as replica:
-        serves(server, replica, "one")
+        assert_reconciles(server, replica, "one")
         replica.wait_for("a condition", lambda: stalled(server, "one")[:1] == ["ChildRefused"])
         assert "cannot list resource" in stalled(server, "one")[1]
         assert server.client.request("DELETE", WORKER.format("one")).ok
@@ -144,7 +144,7 @@ def test_an_operator_that_is_newer_than_its_role_serves_all_but_what_it_may_not_
         replica.wait_for("no condition any more", lambda: stalled(server, "one")[:1] == ["Settled"])
 
 
-def test_many_namespaces_are_watched_where_a_process_begins_with_few_files(server: ApiServer, tmp_path: Path) -> None:
+def test_many_namespaces_are_watched_with_a_low_soft_limit_of_open_files(server: ApiServer, tmp_path: Path) -> None:
     server.install_crds(ROOT / "crds")
     names = [f"team-{number}" for number in range(12)]
     for name in names:
@@ -159,7 +159,7 @@ def test_many_namespaces_are_watched_where_a_process_begins_with_few_files(serve
     with replica:
         files = Path(f"/proc/{replica.process.pid}/fd")
         replica.wait_for("all watches", lambda: len(list(files.iterdir())) > 9 * len(flags))
-        serves(server, replica, "one")
+        assert_reconciles(server, replica, "one")
 
 
 def stalled(server: ApiServer, name: str) -> list[str]:

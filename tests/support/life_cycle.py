@@ -1,6 +1,6 @@
-"""The life of an EPDDeployment, stage by stage, as the real reconciler and the real controllers bring it about.
+"""The phases in the life cycle of an EPDDeployment, produced by the real reconciler and the real controllers.
 
-Each function takes a fresh world and leaves its object, ``qwen``, in one stage of its life.
+Each function takes a new world and brings its object, ``qwen``, into one phase.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from support.specs import raw_spec
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 ATTEMPTS = 150
-"""Passes while the controllers work: generous, for machines under load."""
+"""Reconciles while the controllers work: generous, for machines under load."""
 
 RUNNING = {
     "phase": "Running",
     "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}],
 }
 
-Stage = Callable[[World], Awaitable[None]]
+Phase = Callable[[World], Awaitable[None]]
 
 
 def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
-    """Status of a pod whose container waits."""
+    """Status of a pod with a waiting container."""
     return _container({"waiting": {"reason": reason, "message": message}}, **more)
 
 
@@ -56,15 +56,15 @@ POD_PROBLEMS: dict[str, dict[str, Any]] = {
 
 
 async def until(world: World, reason: str) -> None:
-    """Passes until the object says so."""
-    said = ""
+    """Reconcile until the condition Ready has the reason."""
+    found = ""
     for _ in range(ATTEMPTS):
-        await world.run_pass()
-        said = (await world.conditions())["Ready"]["reason"]
-        if said == reason:
+        await world.reconcile()
+        found = (await world.conditions())["Ready"]["reason"]
+        if found == reason:
             return
         await moment()
-    raise AssertionError(f"{said}, not {reason}")
+    raise AssertionError(f"{found}, not {reason}")
 
 
 async def pods(world: World, component: str) -> list[dict[str, Any]]:
@@ -73,15 +73,15 @@ async def pods(world: World, component: str) -> list[dict[str, Any]]:
     return await world.cluster.list(POD, namespace=world.namespace, selector=selector)
 
 
-def play(world: World, pod: dict[str, Any], status: dict[str, Any]) -> None:
-    """Be the kubelet of a pod."""
+def report_status(world: World, pod: dict[str, Any], status: dict[str, Any]) -> None:
+    """Report the status of a pod, as its kubelet would."""
     path = f"/api/v1/namespaces/{world.namespace}/pods/{pod['metadata']['name']}/status"
     answer = world.server.client.request("PATCH", path, {"status": status}, content_type=STRATEGIC)
     assert answer.ok or answer.status == 404, answer.message
 
 
 def patch(world: World, body: dict[str, Any]) -> None:
-    """Be the user."""
+    """Patch the object, as the user would."""
     path = f"{PRIMARIES.format(world.namespace)}/qwen"
     answer = world.server.client.request("PATCH", path, body, content_type=MERGE)
     assert answer.ok, answer.message
@@ -109,15 +109,15 @@ async def ready(world: World) -> None:
 
 
 async def run_all(world: World) -> None:
-    """Be kubelets on which everything runs."""
+    """Act as kubelets on which all pods run."""
     for _ in range(ATTEMPTS):
-        await world.run_pass()
+        await world.reconcile()
         if (await world.conditions())["Ready"]["status"] == "True":
             return
         for component in ("frontend", "worker"):
             for pod in await pods(world, component):
                 if not is_ready(pod):
-                    play(world, pod, RUNNING)
+                    report_status(world, pod, RUNNING)
         await moment()
     raise AssertionError(f"not ready: {await world.conditions()}")
 
@@ -143,9 +143,9 @@ async def rolled_out(world: World) -> None:
     await run_all(world)
 
 
-async def rolling_out_to_an_image_that_is_not_there(world: World) -> None:
+async def rolling_out_to_a_missing_image(world: World) -> None:
     await rolling_out(world)
-    await _trouble(world, "ImagePullFailed")
+    await _report_problem(world, "ImagePullFailed")
 
 
 async def scaling_up(world: World) -> None:
@@ -155,14 +155,14 @@ async def scaling_up(world: World) -> None:
 
 
 async def scaling_down(world: World) -> None:
-    """In a world without controllers, or it would be over at once."""
+    """Needs a world without controllers, which would finish it at once."""
     world.create(raw_spec("Aggregated"))
     await world.settle()
     for stage in ("frontend", "worker"):
         await world.report_ready(f"qwen-{stage}")
     await world.settle()
     patch(world, {"spec": {"worker": {"replicas": 1}}})
-    await world.run_pass()
+    await world.reconcile()
     live = await world.find(DEPLOYMENT, "qwen-worker")
     counts = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), 2)
     status = {"observedGeneration": live["metadata"]["generation"], **counts}
@@ -176,35 +176,35 @@ async def all_workers_lost(world: World) -> None:
     await ready(world)
     lost = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "False"}]
     for pod in await pods(world, "worker"):
-        play(world, pod, {"conditions": lost})
+        report_status(world, pod, {"conditions": lost})
     await until(world, "PodsStarting")
     for _ in range(ATTEMPTS):
         if (await world.conditions())["Available"]["status"] == "False":
             return
         await moment()
-        await world.run_pass()
+        await world.reconcile()
     raise AssertionError("still available")
 
 
-def troubled(reason: str) -> Stage:
-    """The stage in which the pods of a new object have a problem."""
+def with_problem(reason: str) -> Phase:
+    """The phase in which the pods of a new object have a problem."""
 
     async def reach(world: World) -> None:
         await starting(world)
-        await _trouble(world, reason)
+        await _report_problem(world, reason)
 
     return reach
 
 
-async def _trouble(world: World, reason: str) -> None:
-    """Be kubelets on which a worker that is not ready has a problem."""
+async def _report_problem(world: World, reason: str) -> None:
+    """Act as kubelets on which a worker that is not ready has a problem."""
     for _ in range(ATTEMPTS):
-        await world.run_pass()
+        await world.reconcile()
         if (await world.conditions())["Ready"]["reason"] == reason:
             return
         for pod in await pods(world, "worker"):
             if not is_ready(pod):
-                play(world, pod, POD_PROBLEMS[reason])
+                report_status(world, pod, POD_PROBLEMS[reason])
                 break
         await moment()
     raise AssertionError(f"{await world.conditions()}, not {reason}")
@@ -231,7 +231,7 @@ async def child_refused(world: World) -> None:
 
 
 async def spec_invalid(world: World) -> None:
-    """As with an operator that is older than the object's CRD: no real spec that the server lets pass is invalid."""
+    """As with an operator that is older than the object's CRD: no real spec that the server accepts is invalid."""
     world.create(raw_spec("Aggregated"))
 
     def refuse(*_: object, **__: object) -> None:
@@ -258,4 +258,4 @@ async def being_deleted(world: World) -> None:
     await ready(world)
     patch(world, {"metadata": {"finalizers": ["example.test/hold"]}})
     assert world.server.client.request("DELETE", f"{PRIMARIES.format(world.namespace)}/qwen").ok
-    await world.run_pass()
+    await world.reconcile()
