@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epd_operator.objects.quantities import parse, to_bytes
 from epd_operator.plan.drift import matches
 
 JSON = st.recursive(
@@ -88,15 +86,3 @@ def test_amounts_are_compared_as_the_server_rounds_and_writes_them() -> None:
     assert matches({"memory": "1.3333333Gi"}, {"memory": "1431655729542m"})
     assert matches({"sizeLimit": 1073741824}, {"sizeLimit": "1Gi"})
     assert not matches({"cpu": "0.0015"}, {"cpu": "1m"})
-
-
-@pytest.mark.parametrize(("text", "value"), [("4Gi", 4 * 1024**3), ("1.5G", 1_500_000_000), ("7", 7)])
-def test_memory_is_read_in_bytes(text: str, value: int) -> None:
-    assert to_bytes(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "Gi", "4 Gi", "-1", "4gb"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
-    assert parse(text) is None
-    with pytest.raises(ValueError, match="not a quantity"):
-        to_bytes(text)
