@@ -1,7 +1,7 @@
-"""Model and schema accept the same objects: what one takes the other takes, in both directions.
+"""The pydantic models and the schema of the CRD accept exactly the same objects.
 
-CEL rules stand between fields and run in the API server only; both sides leave them out here. Null is absence: the
-server takes it away before it validates (tests/api/test_crds.py), so models never see it.
+CEL rules run only in the API server, so these tests leave them out. The API server removes null values before it
+validates (tests/api/test_crds.py), so models never receive them.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def model_accepts(model: type[BaseModel], value: Any) -> bool:
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS, ids=lambda part: part)
-def test_model_and_schema_agree_about_every_edge_of(name: str, field: str) -> None:
+def test_model_and_schema_agree_on_boundary_values(name: str, field: str) -> None:
     model, schema = MODELS[name], TYPES[name]
     verdicts = set()
     for value in edges(schema["properties"][field]):
-        whole = prune_null({**simplest(schema), field: value})
-        verdict = schema_accepts(schema, whole)
-        assert model_accepts(model, whole) == verdict, f"{field}: {value!r}"
+        pruned = prune_null({**simplest(schema), field: value})
+        verdict = schema_accepts(schema, pruned)
+        assert model_accepts(model, pruned) == verdict, f"{field}: {value!r}"
         verdicts.add(verdict)
     assert verdicts == {True, False}
     absent = {key: value for key, value in simplest(schema).items() if key != field}
@@ -68,7 +68,7 @@ def test_model_and_schema_agree_about_every_edge_of(name: str, field: str) -> No
 
 @settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
 @given(accepted(SPEC))
-def test_the_model_accepts_every_spec_that_the_schema_describes_and_writes_it_legally(spec: dict[str, Any]) -> None:
+def test_the_model_accepts_every_spec_that_the_schema_accepts_and_writes_a_valid_one(spec: dict[str, Any]) -> None:
     assert schema_accepts(SPEC, spec)
     read = EPDDeploymentSpec.model_validate(spec)
     written = read.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -78,12 +78,12 @@ def test_the_model_accepts_every_spec_that_the_schema_describes_and_writes_it_le
 
 @settings(max_examples=50, deadline=None, suppress_health_check=SLOW)
 @given(almost_accepted(SPEC))
-def test_model_and_schema_agree_about_specs_that_are_wrong_at_one_place(spec: dict[str, Any]) -> None:
+def test_model_and_schema_agree_on_specs_with_one_invalid_value(spec: dict[str, Any]) -> None:
     spec = prune_null(spec)
     assert model_accepts(EPDDeploymentSpec, spec) == schema_accepts(SPEC, spec)
 
 
 @pytest.mark.parametrize("bad", BAD_OBJECTS, ids=lambda bad: bad.sentence)
-def test_model_and_schema_agree_about_the_bad_objects(bad: Bad) -> None:
+def test_model_and_schema_agree_on_the_bad_objects(bad: Bad) -> None:
     value = bad.object()
     assert model_accepts(EPDDeployment, value) == schema_accepts(compiled(), value)

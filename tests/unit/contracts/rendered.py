@@ -63,7 +63,7 @@ def arguments(command: list[str]) -> list[str]:
 
 
 def parsed(container: dict[str, Any]) -> LaunchSpec:
-    """What the launcher of a container runs."""
+    """The launch spec of a container."""
     options, command = cli.parse(arguments(container["command"]))
     return cli.launch_spec(options, command, environment(container))
 

@@ -1,4 +1,4 @@
-"""The launcher accepts every command line that the operator renders, with the values that the operator means."""
+"""The launcher accepts every command line that the operator renders, and reads the intended values from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.specs import specs
 from unit.contracts import rendered
 
 SOURCES = str(Path(epd_worker.__file__).parents[1])
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 STRATEGIES = [(GpuSharingStrategy.MPS, True), (GpuSharingStrategy.TIME_SLICING, False)]
 
 
@@ -47,7 +47,7 @@ def test_run_gets_the_command_of_dynamo_unchanged() -> None:
         assert stage is StageName.FRONTEND or list(process.command[-len(args) :]) == args
 
 
-def test_run_serves_the_metrics_of_each_process_but_frontends_on_the_port_named_system() -> None:
+def test_run_serves_the_metrics_of_each_process_except_frontends_on_the_port_named_system() -> None:
     for stage, template in rendered.single_process_stages():
         (container,) = rendered.containers(template)
         (process,) = rendered.parsed(container).processes
@@ -62,7 +62,7 @@ def test_run_waits_for_a_model_only_in_frontends() -> None:
         assert process.models_url == expected
 
 
-def test_health_and_metrics_are_read_where_the_process_listens() -> None:
+def test_health_and_metrics_are_read_at_the_port_of_the_process() -> None:
     for stage, template in rendered.single_process_stages():
         (container,) = rendered.containers(template)
         (process,) = rendered.parsed(container).processes
@@ -94,13 +94,13 @@ def test_the_largest_group_of_the_api_is_not_above_the_limit_of_the_launcher() -
 
 
 @given(specs)
-def test_every_legal_spec_gives_command_lines_that_the_launcher_accepts(wanted: EPDDeploymentSpec) -> None:
+def test_every_valid_spec_gives_command_lines_that_the_launcher_accepts(wanted: EPDDeploymentSpec) -> None:
     for template in rendered.templates(wanted).values():
         launch = rendered.parsed(rendered.containers(template)[-1])
         assert launch.drain_timeout == wanted.drain.timeout_seconds
 
 
-def test_probes_ask_for_the_processes_that_the_launcher_runs() -> None:
+def test_probes_have_the_paths_of_the_processes_that_the_launcher_runs() -> None:
     for _, template in rendered.all_templates():
         containers = rendered.containers(template)
         names = {process.name for process in rendered.parsed(containers[-1]).processes}
@@ -123,7 +123,7 @@ def test_the_stub_of_each_encoder_starts_and_ends_with_0_on_sigterm() -> None:
             assert started.stdout is not None
             assert started.stdout.readline().startswith(f"epd_worker: {container['name']} runs under the launcher")
             started.terminate()
-            assert started.wait(PATIENCE_SECONDS) == 0
+            assert started.wait(TIMEOUT_SECONDS) == 0
 
 
 def test_the_hook_of_every_container_drains_the_launcher_at_its_control_port() -> None:

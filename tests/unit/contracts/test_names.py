@@ -1,4 +1,4 @@
-"""Roles, metrics, paths and limits that stand in operator and launcher: one fact, one value."""
+"""Roles, metrics, paths and limits have the same values in the operator and in the launcher."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 CPU_IMAGE = (ROOT / "worker_images" / "Containerfile.cpu").read_text()
 PAGES = ROOT / "tests" / "monitoring" / "pages"
 OTHER_VERSIONS_OF_DYNAMO = {"dynamo_frontend_inflight_requests"}
-"""Read by the launcher alone: a worker image may have another version of Dynamo, where the gauge has this name."""
+"""Only the launcher reads it: a worker image may have another version of Dynamo, where the gauge has this name."""
 
 
 def signals(role: Role) -> set[str]:
@@ -61,7 +61,7 @@ def test_every_metric_that_the_launcher_reads_is_in_the_operators_description(ro
     assert signals(role) - OTHER_VERSIONS_OF_DYNAMO <= known_metrics()
 
 
-def test_a_frontend_is_idle_by_the_same_metrics_for_both() -> None:
+def test_operator_and_launcher_use_the_same_metrics_for_idle_frontends() -> None:
     signal = metrics.SIGNALS[Role.FRONTEND]
     assert signal.counted[0].name == dynamo.ACTIVE_REQUESTS
     assert signal.idle_mark is not None
@@ -81,7 +81,7 @@ def test_the_launcher_reads_requests_in_flight_from_recorded_pages_of_every_role
 
 
 @pytest.mark.parametrize("name", ["a", "pd", "encoder-7", "a" * 63, "", "A", "a_b", "-a", "a-", "a" * 64, "a.b"])
-def test_the_launcher_accepts_the_names_that_containers_may_have(name: str) -> None:
+def test_the_launcher_accepts_exactly_the_names_that_containers_can_have(name: str) -> None:
     def accepts(check: Callable[[str], object]) -> bool:
         try:
             check(name)
@@ -104,7 +104,7 @@ def test_the_fix_that_the_launcher_names_for_a_missing_mps_daemon_is_a_value_of_
     assert {"gpu_sharing"} <= Group.model_fields.keys()
 
 
-def test_the_mps_directory_lies_on_no_volume_of_the_operator() -> None:
+def test_the_mps_directory_is_on_no_volume_of_the_operator() -> None:
     directory = Path(LaunchSpec(processes=()).mps_directory)
     assert not [path for path in OWNED_MOUNT_PATHS if directory.is_relative_to(path)]
 
@@ -131,7 +131,7 @@ def test_processes_run_as_the_user_that_the_images_have() -> None:
         assert f"worker:x:{WORKER_USER}:".encode() in users.read()
 
 
-def test_both_cpu_images_find_nixl_at_the_same_place() -> None:
+def test_both_cpu_images_have_nixl_at_the_same_path() -> None:
     settings = dict(re.findall(r"\b(LD_LIBRARY_PATH|NIXL_PLUGIN_DIR)=(\S+)", CPU_IMAGE))
     assert settings["NIXL_PLUGIN_DIR"] == small.WORKER_ENVIRONMENT["NIXL_PLUGIN_DIR"]
     folder = small.WORKER_ENVIRONMENT["LD_LIBRARY_PATH"].split(":")[-1]

@@ -1,4 +1,4 @@
-"""Ports, labels and stages that the chart and the local cluster repeat are those that the operator sets."""
+"""Ports, labels and stages in the chart and in the local cluster equal those that the operator sets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_no_two_ports_of_a_pod_are_equal() -> None:
     assert len(used) == len(set(used))
 
 
-def test_the_page_on_ports_of_the_pod_contract_has_all_of_them() -> None:
+def test_the_ports_table_of_the_pod_contract_is_complete() -> None:
     table = CONTRACT.partition("## Ports")[2].partition("\n## ")[0]
     rows = {row.split("|")[1].strip() for row in table.splitlines() if re.match(r"\| \d", row)}
     expected = {*(f"{base} + N" for base in PORTS.values()), str(CONTROL_PORT), str(HTTP_PORT), "8080, 8081"}
@@ -66,7 +66,7 @@ def test_monitors_keep_the_ports_with_metrics_and_no_others() -> None:
         assert nixl == (set() if stage is StageName.FRONTEND else served)
 
 
-def test_monitors_find_the_page_of_nixl_from_the_port_of_each_process() -> None:
+def test_monitors_derive_the_port_of_nixl_metrics_from_the_port_of_each_process() -> None:
     ((pattern, replacement),) = re.findall(
         r"regex: '(\S+)', targetLabel: __address__, replacement: '(\S+)'", POD_MONITORS
     )
@@ -97,21 +97,21 @@ def test_the_chart_opens_the_ports_on_which_the_operator_listens() -> None:
     assert (named["metrics"], named["health"]) == (options.metrics_port, options.health_port)
 
 
-def test_the_admission_policies_know_all_stages() -> None:
+def test_the_admission_policies_list_all_stages() -> None:
     lists = re.findall(r'list ("frontend"[^}]*)\}\}', "".join(p.read_text() for p in TEMPLATES.rglob("*.tpl")))
     assert lists
     for found in lists:
         assert re.findall(r'"(\w+)"', found) == list(StageName)
 
 
-def test_the_admission_policies_know_the_same_transports_that_end_at_the_pod() -> None:
+def test_the_admission_policies_list_the_same_local_transports() -> None:
     text = (TEMPLATES / "admission" / "_denials.tpl").read_text()
     (found,) = re.findall(r"^\['self'.*\]$", text, flags=re.MULTILINE)
     assert re.findall(r"'(\w+)'", found) == list(LOCAL_TRANSPORTS)
 
 
 @pytest.mark.parametrize("path", deployment_files(), ids=lambda path: "-".join(path.parts[-2:]))
-def test_transports_of_examples_are_known_and_leave_the_pod_where_the_topology_needs_it(path: Path) -> None:
+def test_transports_in_examples_are_known_and_reach_other_pods_where_the_topology_needs_it(path: Path) -> None:
     known = {*Ucx().transports, *LOCAL_TRANSPORTS}
     for document in yaml.safe_load_all(path.read_text()):
         spec: dict[str, Any] = document["spec"]
@@ -151,7 +151,7 @@ def test_the_local_cluster_has_an_example_of_every_topology() -> None:
     assert topologies == set(Topology) == set(GPU_STAGES)
 
 
-def test_the_demo_asks_for_the_model_that_the_examples_serve_under_their_name() -> None:
+def test_the_demo_requests_the_model_name_that_the_examples_serve() -> None:
     for topology in deployment.TOPOLOGIES:
         example = yaml.safe_load(deployment.example(topology).read_text())
         assert example["spec"]["model"]["servedName"] == demo.MODEL

@@ -1,4 +1,4 @@
-"""Ports, defaults and times that operator and launcher both have: they agree, or cover each other."""
+"""Ports, defaults and times of the operator and the launcher are equal or compatible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_drain_timeout_is_the_same_by_default() -> None:
     assert DEFAULTS.drain_timeout == Drain().timeout_seconds
 
 
-def test_the_page_on_the_launcher_has_the_defaults_of_its_options() -> None:
+def test_the_launcher_page_documents_the_defaults_of_its_options() -> None:
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| ([0-9]+)(?: s)? \|", PAGE.read_text(), flags=re.MULTILINE))
     assert {name: float(value) for name, value in rows.items()} == {
         "control-port": DEFAULTS.control_port,

@@ -1,4 +1,4 @@
-"""What the compiler translates, and how it refuses what has no place in a structural schema."""
+"""How the compiler translates models, and how it refuses what a structural schema cannot express."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Leaf(ApiModel):
 
 
 class Pair(ApiModel):
-    """A leaf in a field of two words."""
+    """Has fields with names of two words."""
 
     left_leaf: Leaf
     right_leaf: Leaf | None = None
@@ -114,11 +114,11 @@ class Only(StrEnum):
     ],
     ids=str,
 )
-def test_the_compiler_translates(annotation: Any, schema: dict[str, Any]) -> None:
+def test_the_compiler_translates_the_annotation(annotation: Any, schema: dict[str, Any]) -> None:
     assert compiled(annotation) == schema
 
 
-def test_keyed_lists_and_the_known_part_of_passed_on_objects_name_their_fields() -> None:
+def test_list_maps_and_partly_known_objects_have_the_schema_of_their_fields() -> None:
     leaf = {
         "description": "A leaf.",
         "type": "object",
@@ -138,8 +138,8 @@ def test_keyed_lists_and_the_known_part_of_passed_on_objects_name_their_fields()
     keyed = compiled(Annotated[list[Leaf], Field(max_length=4), ListMap(("name",))])
     assert keyed["x-kubernetes-list-map-keys"] == ["name"]
     assert keyed["items"] == leaf
-    passed_on = compiled(Annotated[dict[str, Any], PreserveUnknown(Leaf)])
-    assert passed_on == {**leaf, "x-kubernetes-preserve-unknown-fields": True}
+    partly_known = compiled(Annotated[dict[str, Any], PreserveUnknown(Leaf)])
+    assert partly_known == {**leaf, "x-kubernetes-preserve-unknown-fields": True}
 
 
 def test_optional_fields_are_neither_required_nor_nullable() -> None:
@@ -160,13 +160,13 @@ def test_optional_fields_are_neither_required_nor_nullable() -> None:
     ],
     ids=str,
 )
-def test_defaults_stay_and_objects_keep_only_what_differs_from_their_own(
+def test_defaults_are_kept_and_objects_omit_fields_that_equal_their_own_defaults(
     annotation: Any, default: Any, written: Any
 ) -> None:
     assert compiled(annotation, default=default)["default"] == written
 
 
-def test_an_object_that_is_all_defaults_is_an_empty_object() -> None:
+def test_the_default_of_an_object_with_only_defaults_is_an_empty_object() -> None:
     class Settings(ApiModel):
         """Settings."""
 
@@ -287,7 +287,7 @@ class Empty(ApiModel):
     ],
     ids=str,
 )
-def test_the_compiler_refuses_with_the_path(annotation: Any, problem: str) -> None:
+def test_an_unsupported_annotation_is_refused_with_its_path(annotation: Any, problem: str) -> None:
     with pytest.raises(CompileError) as refused:
         compiled(annotation)
     assert refused.value.path.startswith("spec.field")
@@ -295,7 +295,7 @@ def test_the_compiler_refuses_with_the_path(annotation: Any, problem: str) -> No
     assert str(refused.value) == f"{refused.value.path}: {refused.value.problem}"
 
 
-def test_the_path_leads_through_lists_and_maps() -> None:
+def test_the_path_of_a_problem_includes_lists_and_maps() -> None:
     class Pool(ApiModel):
         """A pool."""
 
@@ -305,7 +305,7 @@ def test_the_path_leads_through_lists_and_maps() -> None:
         compiled(Annotated[list[Pool], Field(max_length=2)])
 
 
-def test_keys_of_a_list_map_must_be_there_in_every_item() -> None:
+def test_keys_of_a_list_map_must_be_required_or_have_a_default() -> None:
     class Item(ApiModel):
         """An item whose key may be absent."""
 
@@ -330,16 +330,16 @@ def test_keys_of_a_list_map_must_be_there_in_every_item() -> None:
         (r"^(a$", "not a regular expression"),
     ],
 )
-def test_patterns_that_engines_read_differently_are_refused(pattern: str, problem: str) -> None:
+def test_patterns_that_regular_expression_engines_interpret_differently_are_refused(pattern: str, problem: str) -> None:
     assert (pattern_problem(pattern) or "").startswith(problem)
 
 
 @pytest.mark.parametrize("pattern", [r"^(a|b)$", r"^[^|$^(?]+$", r"^(?:a|b)\.[\]|]$", r"^\(a\)$"])
-def test_portable_patterns_pass(pattern: str) -> None:
+def test_portable_patterns_are_accepted(pattern: str) -> None:
     assert pattern_problem(pattern) is None
 
 
-def test_duplicates_are_refused_by_the_model_as_by_the_server() -> None:
+def test_the_model_refuses_duplicate_items_as_the_api_server_does() -> None:
     class Lists(ApiModel):
         """Lists."""
 
@@ -353,7 +353,7 @@ def test_duplicates_are_refused_by_the_model_as_by_the_server() -> None:
             Lists.model_validate({field: items})
 
 
-def test_a_passed_on_object_keeps_what_was_written() -> None:
+def test_a_partly_known_object_keeps_its_unknown_fields() -> None:
     class Holder(ApiModel):
         """Holds a part of another API."""
 

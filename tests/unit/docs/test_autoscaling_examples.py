@@ -1,4 +1,4 @@
-"""The autoscaling tutorial computes what the operator computes, and its manifests refer to things that exist."""
+"""The autoscaling tutorial has the numbers that the operator computes, and its manifests refer to existing objects."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Cell:
 
 
 def rows() -> list[tuple[int, dict[StageKey, Cell]]]:
-    """Seconds since the beginning, and the two stages, for each row of the table."""
+    """Seconds since the start, and the two stages, for each row of the table."""
     lines = TUTORIAL.split(EXAMPLE)[1].strip().split("\n\n")[0].splitlines()[2:]
     found = []
     for line in lines:
@@ -116,7 +116,9 @@ def _observed(stage: StageKey, *, at: int, loads: tuple[int, ...], replicas: int
 
 
 @pytest.mark.parametrize(("at", "stages"), rows(), ids=lambda value: str(value) if isinstance(value, int) else "")
-def test_each_row_of_the_worked_example_is_what_the_operator_decides(at: int, stages: dict[StageKey, Cell]) -> None:
+def test_each_row_of_the_worked_example_equals_the_decision_of_the_operator(
+    at: int, stages: dict[StageKey, Cell]
+) -> None:
     made = dict(decisions())[at]
     for stage, cell in stages.items():
         assert cell.total == sum(cell.loads)
@@ -127,13 +129,13 @@ def test_each_row_of_the_worked_example_is_what_the_operator_decides(at: int, st
         )
 
 
-def test_between_the_rows_of_the_worked_example_nothing_changes() -> None:
+def test_replicas_change_only_in_rows_of_the_worked_example() -> None:
     shown = {at for at, _ in rows()}
     changes = {at for at, made in decisions() if any(d.current != d.desired for d in made.values())}
     assert changes - shown == set()
 
 
-def test_the_divisions_in_the_text_are_right() -> None:
+def test_the_divisions_in_the_text_are_correct() -> None:
     text = " ".join(TUTORIAL.split())
     rounded = re.findall(r"(\d+) / (\d+(?:\.\d+)?) = (\d+(?:\.\d+)?), rounded up to (\d+)", text)
     assert len(rounded) == text.count("rounded up to")
@@ -144,14 +146,14 @@ def test_the_divisions_in_the_text_are_right() -> None:
         assert (round(exact, places), math.ceil(exact)) == (float(quotient), int(ceiling))
 
 
-def test_the_settings_in_the_text_are_those_of_the_example() -> None:
+def test_the_settings_in_the_text_equal_those_of_the_example() -> None:
     (written,) = documents("internal.yaml")
     first, *_ = [yaml.safe_load(t) for t in re.findall(r"^```yaml\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL)]
     for name, value in first.items():
         assert value.items() <= written["spec"][name].items()
 
 
-def test_the_two_examples_differ_only_in_who_scales() -> None:
+def test_the_two_examples_differ_only_in_autoscaling() -> None:
     specs = []
     for name in ("internal.yaml", "external.yaml"):
         (document,) = documents(name)
@@ -181,7 +183,7 @@ def test_there_is_one_autoscaler_of_each_kind_for_each_stage() -> None:
 
 
 @pytest.mark.parametrize(("autoscaler", "stage"), autoscalers())
-def test_an_autoscaler_drives_the_scale_object_that_the_operator_creates(autoscaler: Object, stage: StageKey) -> None:
+def test_an_autoscaler_targets_the_scale_object_that_the_operator_creates(autoscaler: Object, stage: StageKey) -> None:
     external = deployment("external.yaml")
     assert str(mode_of(external.spec, stage.name)) == "External"
     identity = Identity(name=external.metadata["name"], namespace="default", uid="1")

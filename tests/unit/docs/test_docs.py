@@ -1,4 +1,4 @@
-"""The documentation tells no more than there is: names, links, targets, manifests, ports and variables are checked."""
+"""The documentation matches the code: names, links, make targets, manifests, ports and variables."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_every_decision_has_its_number_and_the_three_sections(page: Path) -> Non
 @pytest.mark.parametrize(
     "page", [ARCHITECTURE, POD_CONTRACT, HIGH_AVAILABILITY, *DECISIONS], ids=lambda page: page.stem
 )
-def test_python_files_that_pages_about_the_code_name_exist(page: Path) -> None:
+def test_python_files_named_in_pages_about_the_code_exist(page: Path) -> None:
     places = (ROOT, ROOT / "operator" / "src" / "epd_operator")
     named = [name for name in SPAN.findall(prose(page)) if re.fullmatch(r"[\w/.]+\.py", name)]
     assert named or page in DECISIONS
@@ -140,14 +140,14 @@ def make_targets(text: str) -> set[str]:
 
 
 @every_page
-def test_make_targets_that_pages_name_exist(page: Path) -> None:
+def test_make_targets_named_in_pages_exist(page: Path) -> None:
     shell = [*blocks(page, ""), *blocks(page, "sh"), *blocks(page, "console"), *SPAN.findall(prose(page))]
     named = set().union(*(make_targets(text) for text in shell))
     known = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert named - known == set()
 
 
-def test_the_readme_names_the_two_commands_and_the_test_command() -> None:
+def test_the_readme_has_the_demo_commands_and_the_test_command() -> None:
     shell = "\n".join(blocks(ROOT / "README.md"))
     assert {"demo", "down", "test"} <= make_targets(shell)
 
@@ -199,7 +199,7 @@ def is_manifest(document: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("document", [p for p in documents() if is_manifest(p.values[0])])
-def test_manifests_fit_the_models_and_the_crd_and_can_be_planned(
+def test_manifests_match_the_models_and_the_crd_and_can_be_planned(
     document: dict[str, Any], schema: dict[str, Any]
 ) -> None:
     jsonschema.validate({key: value for key, value in document.items() if key != "metadata"}, schema)
@@ -209,14 +209,14 @@ def test_manifests_fit_the_models_and_the_crd_and_can_be_planned(
 
 
 @pytest.mark.parametrize("document", [p for p in documents() if "kind" not in p.values[0]])
-def test_parts_of_manifests_fit_the_crd(document: dict[str, Any], schema: dict[str, Any]) -> None:
+def test_parts_of_manifests_match_the_crd(document: dict[str, Any], schema: dict[str, Any]) -> None:
     fields = schema["properties"]["spec"]["properties"]
     assert document.keys() <= fields.keys()
     for name, value in document.items():
         jsonschema.validate(value, fields[name])
 
 
-# What runs
+# Environment, ports and metrics
 
 
 def table_names(page: Path, title: str) -> set[str]:
@@ -225,7 +225,7 @@ def table_names(page: Path, title: str) -> set[str]:
     return {name for row in rows for name in SPAN.findall(row)}
 
 
-def test_the_environment_table_is_what_the_containers_get() -> None:
+def test_the_environment_table_lists_the_variables_of_the_containers() -> None:
     transfer = {"ucx": {"transports": ["tcp"], "devices": ["eth0"]}}
     model = {"name": "m", "tokenSecret": {"name": "s", "key": "k"}}
     given: set[str] = set()
@@ -248,7 +248,7 @@ def test_the_ports_table_has_every_port_that_the_pods_declare() -> None:
             assert first <= documented
 
 
-def test_the_metrics_table_is_what_the_operator_exports() -> None:
+def test_the_metrics_table_lists_the_metrics_that_the_operator_exports() -> None:
     documented = {name.partition("{")[0] for name in table_names(METRICS, "Metrics of the operator")}
     metrics = Metrics()
     ScalingMetrics(metrics.registry)
@@ -258,11 +258,11 @@ def test_the_metrics_table_is_what_the_operator_exports() -> None:
     assert {name.removesuffix("_total") for name in documented} == exported
 
 
-# What must not be in the repository
+# Text that must not be in the repository
 
 
 def _joined(*parts: str) -> str:
-    """Keeps this file free of what it looks for."""
+    """The joined text, which this file must not contain itself."""
     return "".join(parts)
 
 
@@ -288,7 +288,7 @@ FORBIDDEN = re.compile(
     "|".join(
         (
             *(re.escape(host) for host in PACKAGE_HOSTS),
-            # The address of any package index, a mirror's too.
+            # The address of any package index, including mirrors.
             _joined("https?://[^ '\"]+/", "simple", r"\b"),
             _joined("--(extra-)?", "index", "-url[ =]"),
             # Folders of a person's or a build machine.
@@ -321,12 +321,12 @@ def test_no_tracked_file_names_a_package_registry_or_a_folder_of_one_machine() -
         _joined("/", "root/.cache"),
     ],
 )
-def test_the_search_finds_what_it_should(line: str) -> None:
+def test_the_search_finds_forbidden_text(line: str) -> None:
     assert FORBIDDEN.search(line)
 
 
 @pytest.mark.parametrize(
     "line", ["uv pip compile --no-emit-index-url", "$HOME/.cache", "the /workers page", "e2e/work/"]
 )
-def test_the_search_passes_over_what_is_fine(line: str) -> None:
+def test_the_search_ignores_allowed_text(line: str) -> None:
     assert not FORBIDDEN.search(line)

@@ -32,7 +32,7 @@ def headings(title: str) -> set[str]:
     return set(re.findall(r"^### (\w+)$", part, re.MULTILINE))
 
 
-def test_warnings_are_what_is_wrong_with_pods_and_what_needs_a_person() -> None:
+def test_warnings_are_the_problems_of_pods_and_the_reasons_that_need_action() -> None:
     assert reasons("Warning") == headings("Pods have a problem") | headings("A person has to act")
 
 

@@ -1,4 +1,4 @@
-"""The documentation builds as a site: every page has its place, every link and anchor leads somewhere."""
+"""The documentation builds as a site with all pages and without broken links and anchors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """What a built page loads from elsewhere, and how many items its lists and rows its tables have."""
+    """The addresses that a built page loads, and its number of list items, table rows and code blocks."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Page(HTMLParser):
             self.loaded.append(address)
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave the article."""
+        """Stop counting at the end of the article."""
         if tag == "article":
             self._in_article = False
 
@@ -79,14 +79,14 @@ def test_every_page_is_in_the_site(site: Path) -> None:
     assert {page.relative_to(ROOT / "docs") for page in pages()} - built == set()
 
 
-def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     loaded = {(path.name, address) for path in site.rglob("*.html") for address in Page(path).loaded}
     assert {(name, address) for name, address in loaded if re.match(r"(?:\w+:)?//", address)} == set()
 
 
 @pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
-def test_lists_and_code_of_a_page_look_on_the_site_as_they_do_in_the_repository(site: Path, page: Path) -> None:
-    # The site's Markdown wants an empty line before a list, and four spaces below an item; the repository's does not.
+def test_the_site_has_all_lists_and_code_blocks_of_a_page(site: Path, page: Path) -> None:
+    # The site's Markdown needs an empty line before a list, and four spaces below an item; the repository's does not.
     text = page.read_text()
     shown = Page(site / page.relative_to(ROOT / "docs").with_suffix(".html")).count
     assert shown["li"] >= len(LIST_ITEM.findall(BLOCK.sub("", text)))

@@ -1,4 +1,4 @@
-"""Replicas with slow, failing and partitioned API servers, in virtual time: who works when, and who never."""
+"""Leader election of replicas with slow, failing and partitioned API servers, in virtual time."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ import pytest
 from epd_operator.cluster.errors import ClusterError, RefusedError, UnavailableError
 from epd_operator.cluster.lease import Lease, LeaseRecord
 from epd_operator.election.elector import Elector, LeadershipLostError
-from epd_operator.election.leader import SHUTDOWN_SECONDS, LeaderTasks, run_while_leading, start_fence
+from epd_operator.election.leader import SHUTDOWN_SECONDS, LeaderTasks, run_while_leading
 from epd_operator.election.rules import Timing
 from support.leases import MemoryLease
 from support.virtual import run_virtually
 
 TIMING = Timing()
 LATEST = TIMING.duration + TIMING.retry * 1.2
-"""So long after the last renewal a standby has taken over, apart from the time that requests take."""
+"""Longest time from the last renewal until a standby has taken over, without the time of requests."""
 
 
 class Connection:
-    """The way of one replica to the Lease: takes time, and may fail."""
+    """The connection of one replica to the Lease: requests take time and can fail."""
 
     def __init__(self, server: MemoryLease, *, delay: Callable[[], float] = lambda: 0.01) -> None:
         self.server = server
         self.delay = delay
         self.error: ClusterError | None = None
-        self.loses_answers = False
+        self.loses_responses = False
         self.requests = 0
 
     async def read(self) -> Lease | None:
-        await self._travel()
+        await self._send()
         return self.server.lease
 
     async def write(self, record: LeaseRecord, *, previous: Lease | None) -> Lease:
-        await self._travel()
+        await self._send()
         written = self.server.write(record, previous=previous)
         await asyncio.sleep(self.delay())
-        if self.loses_answers:
+        if self.loses_responses:
             raise UnavailableError("no answer", request="PUT lease")
         return written
 
-    async def _travel(self) -> None:
+    async def _send(self) -> None:
         self.requests += 1
         await asyncio.sleep(self.delay())
         if self.error is not None:
@@ -54,7 +54,7 @@ class Connection:
 
 
 class Queue:
-    """A queue of which a pass is going on all the time, as long as it takes."""
+    """A queue whose longest reconcile has been running for a given time; 0 means none is running."""
 
     def __init__(self) -> None:
         self.busy = 0.0
@@ -68,12 +68,12 @@ class Queue:
 
 @dataclass
 class Journal:
-    """Who worked from when to when."""
+    """When each replica worked: name, start and end."""
 
     spans: list[tuple[str, float, float]] = field(default_factory=list)
 
     def overlaps(self) -> list[tuple[str, float, float]]:
-        """Spans that began before all earlier ones had ended."""
+        """Spans that started before all earlier ones had ended."""
         found, end = [], 0.0
         for span in sorted(self.spans, key=lambda span: span[1]):
             found += [span] if span[1] < end else []
@@ -82,18 +82,18 @@ class Journal:
 
 
 class Replica:
-    """One process: the real election and the real duty; its work only notes when it goes on."""
+    """One process: the real elector and the real leader tasks, with work that only records when it runs."""
 
-    births = 0
+    created = 0
 
     def __init__(self, server: MemoryLease, *, journal: Journal, dice: random.Random | None = None) -> None:
-        Replica.births += 1
-        self.name = f"replica-{Replica.births}"
+        Replica.created += 1
+        self.name = f"replica-{Replica.created}"
         self.connection = Connection(server)
         self.journal = journal
         self.stop = asyncio.Event()
         self.queue = Queue()
-        self.ends_itself = asyncio.Event()
+        self.work_fails = asyncio.Event()
         self.loop = asyncio.get_running_loop()
         self.elector = Elector(
             self.connection,
@@ -104,13 +104,13 @@ class Replica:
         )
         self.tasks = LeaderTasks(queue=self.queue, jobs=[self._work], watch=self._watch)
         self.process = asyncio.create_task(run_while_leading(self.elector, tasks=self.tasks, stop=self.stop))
-        # How it ended is looked at, or a later test would hear asyncio complain of it.
+        # Retrieve the exception. Otherwise asyncio would log it during a later test.
         self.process.add_done_callback(lambda process: process.cancelled() or process.exception())
 
     async def _work(self) -> None:
         began = self.loop.time()
         try:
-            await self.ends_itself.wait()
+            await self.work_fails.wait()
             raise RuntimeError("broken")
         finally:
             self.journal.spans.append((self.name, began, self.loop.time()))
@@ -122,31 +122,31 @@ class Replica:
     def works(self) -> bool:
         return self.tasks.active and self.elector.is_leader()
 
-    async def until_it_works(self) -> float:
-        while not self.works:  # noqa: ASYNC110 - nothing announces it, and time costs nothing here
+    async def wait_until_working(self) -> float:
+        while not self.works:  # noqa: ASYNC110 - there is no event to wait for, and time is virtual
             await asyncio.sleep(0.05)
         return self.loop.time()
 
     async def kill(self) -> None:
-        """End it without any farewell."""
+        """End the process without releasing the Lease."""
         self.connection.error = UnavailableError("dead", request="PUT lease")
         self.process.cancel()
         with contextlib.suppress(BaseException):
             await self.process
 
 
-def virtually(story: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """A test in virtual time."""
+def in_virtual_time(scenario: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Make a coroutine function a test in virtual time."""
 
     async def main() -> None:
-        await story()
+        await scenario()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 
     def test() -> None:
         run_virtually(main())
 
-    test.__name__, test.__doc__ = story.__name__, story.__doc__
+    test.__name__, test.__doc__ = scenario.__name__, scenario.__doc__
     return test
 
 
@@ -154,7 +154,7 @@ async def pair() -> tuple[MemoryLease, Journal, Replica, Replica]:
     """A leader and a standby."""
     server, journal = MemoryLease(), Journal()
     leader = Replica(server, journal=journal)
-    await leader.until_it_works()
+    await leader.wait_until_working()
     standby = Replica(server, journal=journal)
     await asyncio.sleep(60)
     assert leader.works
@@ -162,8 +162,8 @@ async def pair() -> tuple[MemoryLease, Journal, Replica, Replica]:
     return server, journal, leader, standby
 
 
-@virtually
-async def test_one_leads_and_the_other_only_reads_the_lease() -> None:
+@in_virtual_time
+async def test_one_replica_leads_and_the_other_only_reads_the_lease() -> None:
     server, _, leader, standby = await pair()
     before, version = standby.connection.requests, server.lease
     await asyncio.sleep(600)
@@ -174,29 +174,29 @@ async def test_one_leads_and_the_other_only_reads_the_lease() -> None:
     assert server.lease.record.transitions == 0
 
 
-@virtually
+@in_virtual_time
 async def test_the_standby_takes_over_when_the_leader_is_killed() -> None:
     server, journal, leader, standby = await pair()
     await leader.kill()
     killed = asyncio.get_running_loop().time()
-    assert await standby.until_it_works() - killed <= LATEST + 0.2
+    assert await standby.wait_until_working() - killed <= LATEST + 0.2
     assert journal.overlaps() == []
     assert server.lease is not None
     assert server.lease.record.transitions == 1
 
 
-@virtually
-async def test_a_leader_that_is_told_to_stop_hands_over_at_once() -> None:
+@in_virtual_time
+async def test_a_leader_that_is_stopped_hands_over_immediately() -> None:
     _, journal, leader, standby = await pair()
-    told = asyncio.get_running_loop().time()
+    stopped = asyncio.get_running_loop().time()
     leader.stop.set()
     await leader.process
-    assert await standby.until_it_works() - told <= TIMING.retry * 1.2 + 0.2
+    assert await standby.wait_until_working() - stopped <= TIMING.retry * 1.2 + 0.2
     assert journal.overlaps() == []
 
 
-@virtually
-async def test_a_standby_that_is_told_to_stop_ends_at_once_and_leaves_the_lease_alone() -> None:
+@in_virtual_time
+async def test_a_standby_that_is_stopped_ends_immediately_and_does_not_change_the_lease() -> None:
     server, _, leader, standby = await pair()
     standby.stop.set()
     await standby.process
@@ -205,8 +205,8 @@ async def test_a_standby_that_is_told_to_stop_ends_at_once_and_leaves_the_lease_
     assert leader.works
 
 
-@virtually
-async def test_passes_may_end_before_the_lease_is_given_up_and_it_is_renewed_meanwhile() -> None:
+@in_virtual_time
+async def test_the_lease_is_renewed_until_running_reconciles_have_ended_and_then_released() -> None:
     server, journal, leader, standby = await pair()
     leader.queue.busy = 1.0
     leader.stop.set()
@@ -214,27 +214,27 @@ async def test_passes_may_end_before_the_lease_is_given_up_and_it_is_renewed_mea
     assert leader.works
     leader.queue.busy = 0.0
     await leader.process
-    await standby.until_it_works()
+    await standby.wait_until_working()
     assert journal.overlaps() == []
     assert server.lease is not None
     assert server.lease.record.holder == standby.name
 
 
-@virtually
-async def test_where_a_pass_had_to_be_cut_off_its_last_write_has_the_whole_lease_to_be_carried_out() -> None:
+@in_virtual_time
+async def test_after_a_cancelled_reconcile_the_standby_waits_for_the_whole_lease_duration() -> None:
     _, journal, leader, standby = await pair()
     leader.queue.busy = 1.0
-    told = asyncio.get_running_loop().time()
+    stopped = asyncio.get_running_loop().time()
     leader.stop.set()
     await leader.process
-    assert asyncio.get_running_loop().time() - told == pytest.approx(SHUTDOWN_SECONDS, abs=0.5)
+    assert asyncio.get_running_loop().time() - stopped == pytest.approx(SHUTDOWN_SECONDS, abs=0.5)
     ended = journal.spans[-1][2]
-    assert await standby.until_it_works() - ended >= TIMING.duration - TIMING.retry * 1.2 - 0.2
+    assert await standby.wait_until_working() - ended >= TIMING.duration - TIMING.retry * 1.2 - 0.2
     assert journal.overlaps() == []
 
 
-@virtually
-async def test_a_leader_without_a_way_to_the_api_server_stops_before_the_standby_begins() -> None:
+@in_virtual_time
+async def test_a_leader_without_a_connection_to_the_api_server_stops_before_the_standby_starts() -> None:
     _, journal, leader, standby = await pair()
     cut = asyncio.get_running_loop().time()
     leader.connection.error = UnavailableError("no route", request="PUT lease")
@@ -242,60 +242,60 @@ async def test_a_leader_without_a_way_to_the_api_server_stops_before_the_standby
         await leader.process
     stopped = asyncio.get_running_loop().time()
     assert stopped - cut <= TIMING.deadline
-    began = await standby.until_it_works()
+    began = await standby.wait_until_working()
     assert began - stopped >= TIMING.duration - TIMING.deadline - 0.1
     assert journal.overlaps() == []
 
 
-@virtually
-async def test_answers_that_never_come_end_the_leader_in_time_too() -> None:
+@in_virtual_time
+async def test_a_leader_whose_requests_get_no_response_stops_in_time() -> None:
     _, journal, leader, standby = await pair()
     leader.connection.delay = lambda: 3600.0
     with pytest.raises(LeadershipLostError, match="no answer"):
         await leader.process
-    await standby.until_it_works()
+    await standby.wait_until_working()
     assert journal.overlaps() == []
 
 
-@virtually
+@in_virtual_time
 async def test_failures_shorter_than_the_deadline_change_nothing() -> None:
     server, _, leader, _ = await pair()
     leader.connection.error = UnavailableError("busy", request="PUT lease")
     await asyncio.sleep(TIMING.deadline - 2 * TIMING.retry * 1.2)
     leader.connection.error = None
     await asyncio.sleep(TIMING.deadline)
-    leader.connection.loses_answers = True
+    leader.connection.loses_responses = True
     await asyncio.sleep(TIMING.deadline - 2 * TIMING.retry * 1.2)
-    leader.connection.loses_answers = False
+    leader.connection.loses_responses = False
     await asyncio.sleep(60)
     assert leader.works
     assert server.lease is not None
     assert server.lease.record.transitions == 0
 
 
-@virtually
-async def test_a_candidate_that_may_not_read_the_lease_waits_until_it_may() -> None:
+@in_virtual_time
+async def test_a_candidate_that_is_not_allowed_to_read_the_lease_waits_until_it_is() -> None:
     server, journal = MemoryLease(), Journal()
     one = Replica(server, journal=journal)
     one.connection.error = RefusedError("forbidden", request="GET lease", status=403)
     await asyncio.sleep(600)
     assert not one.works
     one.connection.error = None
-    await one.until_it_works()
+    await one.wait_until_working()
 
 
-@virtually
-async def test_a_stranger_who_takes_the_lease_ends_the_leader_and_later_a_standby_goes_on() -> None:
+@in_virtual_time
+async def test_a_leader_stops_when_another_client_takes_the_lease_and_a_standby_follows() -> None:
     server, journal, leader, standby = await pair()
-    server.edit(holder="stranger\n" * 100)
-    with pytest.raises(LeadershipLostError, match="stranger"):
+    server.edit(holder="other-client\n" * 100)
+    with pytest.raises(LeadershipLostError, match="other-client"):
         await leader.process
-    await standby.until_it_works()
+    await standby.wait_until_working()
     assert journal.overlaps() == []
 
 
-@virtually
-async def test_a_deleted_lease_is_made_again_by_its_holder() -> None:
+@in_virtual_time
+async def test_a_deleted_lease_is_recreated_by_its_holder() -> None:
     server, _, leader, standby = await pair()
     server.lease = None
     await asyncio.sleep(30)
@@ -304,19 +304,19 @@ async def test_a_deleted_lease_is_made_again_by_its_holder() -> None:
     assert server.lease is not None
 
 
-@virtually
-async def test_a_leader_whose_work_breaks_gives_up_the_lease() -> None:
+@in_virtual_time
+async def test_a_leader_whose_work_fails_releases_the_lease() -> None:
     _, journal, leader, standby = await pair()
-    broken = asyncio.get_running_loop().time()
-    leader.ends_itself.set()
+    failed = asyncio.get_running_loop().time()
+    leader.work_fails.set()
     with pytest.raises(RuntimeError, match="broken"):
         await leader.process
-    assert await standby.until_it_works() - broken <= TIMING.retry * 1.2 + 0.2
+    assert await standby.wait_until_working() - failed <= TIMING.retry * 1.2 + 0.2
     assert journal.overlaps() == []
 
 
 async def disturb(one: Replica, server: MemoryLease, dice: random.Random) -> None:
-    """Do something to a replica or its Lease."""
+    """Apply a random fault to a replica or its Lease."""
     match dice.randrange(10):
         case 0:
             await one.kill()
@@ -327,11 +327,11 @@ async def disturb(one: Replica, server: MemoryLease, dice: random.Random) -> Non
         case 3:
             one.connection.delay = lambda: dice.choice([0.01, 0.5, 4.0, 20.0])
         case 4:
-            one.connection.loses_answers = not one.connection.loses_answers
+            one.connection.loses_responses = not one.connection.loses_responses
         case 5:
             server.lease = None
         case 6:
-            server.edit(holder=dice.choice(["", "stranger", one.name]), duration_seconds=dice.choice([0, 15]))
+            server.edit(holder=dice.choice(["", "other-client", one.name]), duration_seconds=dice.choice([0, 15]))
         case 7:
             one.queue.busy = 1.0 - one.queue.busy
         case _:
@@ -340,7 +340,7 @@ async def disturb(one: Replica, server: MemoryLease, dice: random.Random) -> Non
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_in_any_disorder_there_is_never_more_than_one_at_work(seed: int) -> None:
+def test_under_random_faults_at_most_one_replica_works(seed: int) -> None:
     dice = random.Random(seed)
 
     async def chaos() -> None:
@@ -359,26 +359,3 @@ def test_in_any_disorder_there_is_never_more_than_one_at_work(seed: int) -> None
         assert journal.overlaps() == []
 
     run_virtually(chaos())
-
-
-class Frozen:
-    """A leadership that is over, and a duty that does not notice."""
-
-    active = True
-    timing = TIMING
-
-    def __init__(self) -> None:
-        self.over = -5.0
-
-    def overdue(self) -> float:
-        self.over += 1.0
-        return self.over
-
-
-def test_the_fence_ends_a_process_whose_work_goes_on_after_its_time() -> None:
-    ended: list[int] = []
-    frozen = Frozen()
-    thread = start_fence(frozen, tasks=frozen, exit_process=ended.append)  # type: ignore[arg-type]
-    thread.join(timeout=60)
-    assert ended == [70]
-    assert frozen.over > TIMING.grace

@@ -1,4 +1,4 @@
-"""Two never work at once, whatever the order of events, whatever clocks show and whatever strangers do to the Lease."""
+"""At most one replica works, for any order of events, any clocks and any edits of the Lease by other clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def candidate(name: str = "a") -> Candidate:
 
 
 def attempt(one: Candidate, server: MemoryLease, *, at: float, now: datetime = NOW) -> bool:
-    """Look and write without delay; whether it leads."""
+    """Read and write the Lease without delay; return whether the candidate leads."""
     one.observe(server.lease, at=at)
     record = one.next_record(at=at, now=now)
     if record is not None:
@@ -33,7 +33,7 @@ def attempt(one: Candidate, server: MemoryLease, *, at: float, now: datetime = N
     return one.leads
 
 
-def test_a_lease_that_is_not_there_is_made_and_taken_after_its_duration_in_case_it_was_deleted() -> None:
+def test_a_missing_lease_is_created_and_taken_only_after_its_duration() -> None:
     server, one = MemoryLease(), candidate()
     assert not attempt(one, server, at=100.0)
     assert server.lease is not None
@@ -43,7 +43,7 @@ def test_a_lease_that_is_not_there_is_made_and_taken_after_its_duration_in_case_
     assert server.lease.record.transitions == 0
 
 
-def test_a_lease_that_came_and_went_unseen_is_not_taken() -> None:
+def test_a_lease_that_was_created_and_deleted_between_two_reads_is_not_taken() -> None:
     server, one, other = MemoryLease(), candidate("a"), candidate("b")
     one.observe(None, at=0.0)
     attempt(other, server, at=0.0)
@@ -69,26 +69,26 @@ def test_a_lease_is_taken_when_it_has_not_changed_for_its_duration_and_the_trans
     assert (server.lease.record.holder, server.lease.record.transitions) == ("a", 5)
 
 
-def test_a_lease_that_was_given_up_is_taken_at_once() -> None:
+def test_a_released_lease_is_taken_immediately() -> None:
     server, one, other = MemoryLease(), candidate("a"), candidate("b")
     server.put(LeaseRecord(holder="x", duration_seconds=15))
     attempt(one, server, at=0.0)
     assert attempt(one, server, at=15.0)
     one.observe(server.lease, at=16.0)
-    given_up = one.release_record(now=NOW)
-    assert given_up is not None
-    server.write(given_up, previous=one.lease)
+    released = one.release_record(now=NOW)
+    assert released is not None
+    server.write(released, previous=one.lease)
     assert attempt(other, server, at=16.1)
 
 
-def test_a_holder_that_a_stranger_removed_may_still_be_working() -> None:
+def test_a_holder_that_another_client_removed_is_assumed_to_be_working() -> None:
     server, one = MemoryLease(), candidate()
     for emptied in (LeaseRecord(), LeaseRecord(duration_seconds=15), LeaseRecord(duration_seconds=0, transitions=9)):
         server.put(emptied)
         assert not attempt(one, server, at=0.0)
 
 
-def test_a_stranger_can_neither_hurry_a_candidate_nor_lock_all_of_them_out() -> None:
+def test_another_client_can_neither_shorten_the_wait_nor_block_all_candidates_permanently() -> None:
     for seconds, wait in ((1, 15.0), (0, 15.0), (40, 40.0), (MAX_INT32, 60.0)):
         server, one = MemoryLease(), candidate()
         server.put(LeaseRecord(holder="b", duration_seconds=seconds, transitions=MAX_INT32))
@@ -99,22 +99,22 @@ def test_a_stranger_can_neither_hurry_a_candidate_nor_lock_all_of_them_out() -> 
         assert server.lease.record.transitions == MAX_INT32
 
 
-def test_a_lease_in_its_name_that_it_did_not_write_makes_no_leader() -> None:
+def test_a_candidate_does_not_lead_by_a_lease_in_its_name_that_it_did_not_write() -> None:
     server, one = MemoryLease(), candidate()
     server.put(LeaseRecord(holder="a", duration_seconds=15))
     assert not attempt(one, server, at=0.0)
     assert one.release_record(now=NOW) is None
 
 
-def test_a_leader_whose_lease_was_given_to_somebody_else_leads_no_more() -> None:
+def test_a_leader_stops_leading_when_its_lease_names_another_holder() -> None:
     server, one = MemoryLease(), candidate()
     attempt(one, server, at=0.0)
     assert attempt(one, server, at=15.0)
-    server.edit(holder="stranger")
+    server.edit(holder="other-client")
     assert not attempt(one, server, at=16.0)
 
 
-def test_a_leader_restores_a_lease_that_was_deleted_or_edited_but_left_to_it() -> None:
+def test_a_leader_restores_a_lease_that_was_deleted_or_edited_but_still_names_it() -> None:
     server, one = MemoryLease(), candidate()
     attempt(one, server, at=0.0)
     attempt(one, server, at=15.0)
@@ -129,7 +129,7 @@ def test_a_leader_restores_a_lease_that_was_deleted_or_edited_but_left_to_it() -
     assert server.lease.record.acquired == acquired
 
 
-def test_every_renewal_changes_the_lease_even_while_the_clock_stands_still_or_goes_back() -> None:
+def test_every_renewal_changes_the_lease_even_if_the_clock_stops_or_goes_back() -> None:
     server, one = MemoryLease(), candidate()
     attempt(one, server, at=0.0)
     seen = set()
@@ -140,7 +140,7 @@ def test_every_renewal_changes_the_lease_even_while_the_clock_stands_still_or_go
     assert len(seen) == 10
 
 
-def test_a_write_whose_answer_was_lost_is_recognised_and_needs_no_wait() -> None:
+def test_a_write_whose_response_was_lost_is_recognized_without_a_wait() -> None:
     server, one = MemoryLease(), candidate()
     server.put(LeaseRecord(holder="b", duration_seconds=15))
     one.observe(server.lease, at=0.0)
@@ -152,42 +152,42 @@ def test_a_write_whose_answer_was_lost_is_recognised_and_needs_no_wait() -> None
 
 
 @dataclass
-class Flight:
-    """A write on its way, and the answer once the server has carried it out; None if it was refused."""
+class Write:
+    """A write, and its response after the server has handled it; None if it was refused."""
 
-    began: float
+    started: float
     over: Lease | None
     record: LeaseRecord
     done: bool = False
-    answer: Lease | None = None
+    response: Lease | None = None
 
 
 @dataclass
 class Replica:
-    """A process."""
+    """One process of the operator."""
 
     one: Candidate
     wall: datetime
-    flight: Flight | None = None
+    pending: Write | None = None
     released: bool = False
 
 
 class Election(RuleBasedStateMachine):
-    """Three replicas whose requests are slow, get lost, arrive late; which stop, restart and meet strangers."""
+    """Three replicas that stop and restart, with slow, lost and late requests and edits by other clients."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.server = MemoryLease()
-        self.births = 0
+        self.created = 0
         self.replicas = [self._new() for _ in range(3)]
         self.dead: list[Replica] = []
-        self.ghosts: list[Flight] = []
+        self.late_writes: list[Write] = []
 
     def _new(self) -> Replica:
-        self.births += 1
-        # Clocks that disagree by hours, one of them standing still.
-        return Replica(one=candidate(f"r{self.births}"), wall=NOW + timedelta(hours=self.births % 5))
+        self.created += 1
+        # The clocks differ by hours, and one of them has stopped.
+        return Replica(one=candidate(f"r{self.created}"), wall=NOW + timedelta(hours=self.created % 5))
 
     who = st.integers(0, 2)
 
@@ -198,70 +198,70 @@ class Election(RuleBasedStateMachine):
             replica.wall += timedelta(seconds=seconds * (index - 1))
 
     @rule(up=st.sets(who, min_size=1), rounds=st.integers(1, 10))
-    def some_are_up(self, up: set[int], rounds: int) -> None:
-        """The others are stopped, or cut off from the API server."""
+    def some_replicas_run(self, up: set[int], rounds: int) -> None:
+        """The others are stopped, or have no connection to the API server."""
         for _ in range(rounds):
             for who in sorted(up):
-                self.look(who)
-                self.write(who, slow=False)
+                self.read_lease(who)
+                self.write_lease(who, slow=False)
             self.time_passes(2.0)
 
     @rule(who=who)
-    def look(self, who: int) -> None:
+    def read_lease(self, who: int) -> None:
         replica = self.replicas[who]
-        if replica.flight is None:
+        if replica.pending is None:
             replica.one.observe(self.server.lease, at=self.now)
 
     @rule(who=who, slow=st.booleans())
-    def write(self, who: int, slow: bool) -> None:
+    def write_lease(self, who: int, slow: bool) -> None:
         replica = self.replicas[who]
-        if replica.flight is not None:
+        if replica.pending is not None:
             return
         record = replica.one.next_record(at=self.now, now=replica.wall)
         if record is not None:
-            replica.flight = Flight(began=self.now, over=replica.one.lease, record=record)
+            replica.pending = Write(started=self.now, over=replica.one.lease, record=record)
             if not slow:
-                self.answer(who)
+                self.receive_response(who)
 
     @rule(who=who)
-    def carry_out(self, who: int) -> None:
-        flight = self.replicas[who].flight
-        if flight is not None and not flight.done:
-            self._carry_out(flight)
+    def handle_write(self, who: int) -> None:
+        pending = self.replicas[who].pending
+        if pending is not None and not pending.done:
+            self._handle_write(pending)
 
     @rule(who=who)
-    def answer(self, who: int) -> None:
-        """The answer arrives; the server may have carried the request out some time before."""
-        self.carry_out(who)
+    def receive_response(self, who: int) -> None:
+        """The response arrives. The server may have handled the request some time before."""
+        self.handle_write(who)
         replica = self.replicas[who]
-        flight, replica.flight = replica.flight, None
-        if flight is not None and flight.answer is not None:
+        pending, replica.pending = replica.pending, None
+        if pending is not None and pending.response is not None:
             new = not replica.one.leads
-            replica.one.confirm_write(flight.answer, started=flight.began, at=self.now)
+            replica.one.confirm_write(pending.response, started=pending.started, at=self.now)
             if new and self.now < replica.one.leads_until:
                 self._check_margin(replica)
 
     @rule(who=who, late=st.booleans())
-    def lose_answer(self, who: int, late: bool) -> None:
-        flight, self.replicas[who].flight = self.replicas[who].flight, None
-        if flight is not None and not flight.done and late:
-            self.ghosts.append(flight)
+    def lose_response(self, who: int, late: bool) -> None:
+        pending, self.replicas[who].pending = self.replicas[who].pending, None
+        if pending is not None and not pending.done and late:
+            self.late_writes.append(pending)
 
-    @precondition(lambda self: self.ghosts)
+    @precondition(lambda self: self.late_writes)
     @rule()
     def late_request_arrives(self) -> None:
-        self._carry_out(self.ghosts.pop(0))
+        self._handle_write(self.late_writes.pop(0))
 
     @rule(who=who)
     def restart(self, who: int) -> None:
-        self.lose_answer(who, late=True)
+        self.lose_response(who, late=True)
         self.dead.append(self.replicas[who])
         self.replicas[who] = self._new()
 
     @rule(who=who)
-    def give_up(self, who: int) -> None:
+    def release(self, who: int) -> None:
         replica = self.replicas[who]
-        self.lose_answer(who, late=True)
+        self.lose_response(who, late=True)
         replica.one.resign()
         replica.one.leads_until = min(replica.one.leads_until, self.now)
         replica.released = True
@@ -275,39 +275,39 @@ class Election(RuleBasedStateMachine):
         fields=st.fixed_dictionaries(
             {},
             optional={
-                "holder": st.sampled_from(["stranger", "r1", "r2", "r3"]),
+                "holder": st.sampled_from(["other-client", "r1", "r2", "r3"]),
                 "duration_seconds": st.sampled_from([0, 1, 2, 3600, MAX_INT32]),
                 "renewed": st.sampled_from(["", "never", "9999-01-01T00:00:00.000000Z"]),
                 "transitions": st.sampled_from([0, MAX_INT32]),
             },
         )
     )
-    def stranger_edits(self, fields: dict[str, object]) -> None:
+    def other_client_edits(self, fields: dict[str, object]) -> None:
         self._edit(fields)
 
     @rule(duration=st.sampled_from([0, 15, 3600]))
-    def stranger_empties(self, duration: int) -> None:
+    def other_client_removes_the_holder(self, duration: int) -> None:
         self._edit({"holder": "", "duration_seconds": duration})
 
     def _edit(self, fields: dict[str, object]) -> None:
         before = self.server.lease
         if before is not None:
             after = replace(before.record, **fields)  # type: ignore[arg-type]
-            # Who forges a release, and not by accident, cannot be told from the holder.
+            # A deliberately forged release cannot be distinguished from a release by the holder.
             if (after.holder, after.duration_seconds) != ("", RELEASED_SECONDS):
                 self.server.put(after)
 
     @rule()
-    def stranger_deletes(self) -> None:
+    def other_client_deletes(self) -> None:
         self.server.lease = None
 
-    def _carry_out(self, flight: Flight) -> None:
-        flight.done = True
+    def _handle_write(self, pending: Write) -> None:
+        pending.done = True
         with contextlib.suppress(ClusterError):
-            flight.answer = self.server.write(flight.record, previous=flight.over)
+            pending.response = self.server.write(pending.record, previous=pending.over)
 
     def _check_margin(self, leader: Replica) -> None:
-        """Writes that others sent last have had time to be carried out."""
+        """The server has had time to handle the last writes of the other replicas."""
         for other in (*self.replicas, *self.dead):
             if other is not leader and not other.released:
                 assert self.now >= other.one.leads_until + MARGIN, (leader.one.identity, other.one.identity)

@@ -1,4 +1,4 @@
-"""Real HTTP servers on loopback that behave as badly as pods may."""
+"""HTTP servers on loopback that misbehave as pods can."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Behaviour = Callable[["Server", asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Server:
-    """What a server saw."""
+    """Requests and connections of a server."""
 
     url: str = ""
     requests: list[str] = field(default_factory=list)
@@ -20,13 +20,13 @@ class Server:
     active: int = 0
     most_active: int = 0
     arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
-    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @asynccontextmanager
 async def serving(behaviour: Behaviour) -> AsyncIterator[Server]:
-    """A server that answers every request in this way, on a port of its own."""
+    """A server on its own port that answers every request with this behaviour."""
     server = Server()
     handlers: set[asyncio.Task[None] | None] = set()
 
@@ -42,7 +42,7 @@ async def serving(behaviour: Behaviour) -> AsyncIterator[Server]:
             finally:
                 server.active -= 1
         except (OSError, asyncio.IncompleteReadError):
-            server.hung_up.set()
+            server.disconnected.set()
         finally:
             writer.close()
 
@@ -59,7 +59,7 @@ async def serving(behaviour: Behaviour) -> AsyncIterator[Server]:
 
 
 def answering(body: bytes, *, status: str = "200 OK", headers: str = "", length: int | None = None) -> Behaviour:
-    """Answers with this body."""
+    """Responds with this body."""
 
     async def behave(server: Server, writer: asyncio.StreamWriter) -> None:
         size = len(body) if length is None else length
@@ -69,8 +69,8 @@ def answering(body: bytes, *, status: str = "200 OK", headers: str = "", length:
     return behave
 
 
-def saying(raw: bytes) -> Behaviour:
-    """Sends these bytes and hangs up."""
+def sending_raw(raw: bytes) -> Behaviour:
+    """Sends these bytes and closes the connection."""
 
     async def behave(server: Server, writer: asyncio.StreamWriter) -> None:
         writer.write(raw)
@@ -80,26 +80,26 @@ def saying(raw: bytes) -> Behaviour:
 
 
 async def silent(server: Server, writer: asyncio.StreamWriter) -> None:
-    """Accepts and never answers."""
+    """Accepts the connection and never responds."""
     await server.release.wait()
 
 
-def pouring(head: bytes, drop: bytes, *, pause: float = 0.0) -> Behaviour:
-    """Sends the head, then the same bytes again and again until the client hangs up."""
+def sending_endlessly(head: bytes, part: bytes, *, pause: float = 0.0) -> Behaviour:
+    """Sends the head, and then the same bytes repeatedly until the client disconnects."""
 
     async def behave(server: Server, writer: asyncio.StreamWriter) -> None:
         writer.write(head)
         while not server.release.is_set():
-            writer.write(drop)
+            writer.write(part)
             await writer.drain()
-            server.sent += len(drop)
+            server.sent += len(part)
             await asyncio.sleep(pause)
 
     return behave
 
 
 def once_released(body: bytes) -> Behaviour:
-    """Answers nobody until it is released."""
+    """Responds only after ``release`` is set."""
 
     async def behave(server: Server, writer: asyncio.StreamWriter) -> None:
         await server.release.wait()

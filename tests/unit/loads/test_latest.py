@@ -1,4 +1,4 @@
-"""What is remembered of pods."""
+"""The latest measurements of pods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from epd_operator.loads.measurements import Measurements
 from epd_operator.scaling.model import PodLoad
 
 
-def readings(at: float, **requests: float | None) -> Measurements:
+def measurements(at: float, **requests: float | None) -> Measurements:
     return Measurements(
         loads={
             pod: PodLoad(name=pod, ready=True, requests=value, measured_at=None if value is None else at)
@@ -19,21 +19,21 @@ def readings(at: float, **requests: float | None) -> Measurements:
 
 def latencies(at: float, seconds: float, count: float) -> Measurements:
     totals = LatencyTotals(measured_at=at, first_token=Totals(seconds=seconds, count=count))
-    return Measurements(loads=readings(at, f=0).loads, latencies={"f": totals})
+    return Measurements(loads=measurements(at, f=0).loads, latencies={"f": totals})
 
 
-def test_a_pod_that_falls_silent_keeps_its_last_value_with_its_age():
+def test_a_pod_that_stops_responding_keeps_its_last_value_and_its_time():
     store: LatestMeasurements[str] = LatestMeasurements()
-    store.record("d", readings(1.0, a=3, b=4))
-    store.record("d", readings(2.0, a=5, b=None))
+    store.record("d", measurements(1.0, a=3, b=4))
+    store.record("d", measurements(2.0, a=5, b=None))
     a, b = store.loads("d", pods={"a": True, "b": True})
     assert (a.requests, a.measured_at) == (5, 2.0)
     assert (b.requests, b.measured_at) == (4, 1.0)
 
 
-def test_a_pod_that_was_never_read_has_no_value_and_no_age():
+def test_a_pod_that_was_never_read_has_no_value_and_no_time():
     store: LatestMeasurements[str] = LatestMeasurements()
-    store.record("d", readings(1.0, a=None))
+    store.record("d", measurements(1.0, a=None))
     assert store.loads("d", pods={"a": True, "new": False}) == (
         PodLoad(name="a", ready=True),
         PodLoad(name="new", ready=False),
@@ -41,40 +41,40 @@ def test_a_pod_that_was_never_read_has_no_value_and_no_age():
     assert store.loads("unknown", pods={"a": True}) == (PodLoad(name="a", ready=True),)
 
 
-def test_readiness_is_that_of_now_and_not_of_the_reading():
+def test_readiness_is_current_and_not_from_the_last_measurement():
     store: LatestMeasurements[str] = LatestMeasurements()
-    store.record("d", readings(1.0, a=3))
+    store.record("d", measurements(1.0, a=3))
     (load,) = store.loads("d", pods={"a": False})
     assert (load.ready, load.requests) == (False, 3)
 
 
-def test_pods_that_are_gone_are_dropped():
+def test_pods_that_no_longer_exist_are_forgotten():
     store: LatestMeasurements[str] = LatestMeasurements()
-    store.record("d", readings(1.0, a=3, b=4))
-    store.record("d", readings(2.0, b=4))
-    store.record("d", readings(3.0, a=None, b=4))
+    store.record("d", measurements(1.0, a=3, b=4))
+    store.record("d", measurements(2.0, b=4))
+    store.record("d", measurements(3.0, a=None, b=4))
     assert store.loads("d", pods={"a": True}) == (PodLoad(name="a", ready=True),)
 
 
-def test_deployments_are_apart_and_forgotten_on_request():
+def test_deployments_are_separate_and_can_be_forgotten():
     store: LatestMeasurements[str] = LatestMeasurements()
-    store.record("d", readings(1.0, a=3))
-    store.record("e", readings(1.0, a=7))
+    store.record("d", measurements(1.0, a=3))
+    store.record("e", measurements(1.0, a=7))
     store.forget("d")
     store.forget("never-known")
     assert store.loads("d", pods={"a": True})[0].requests is None
     assert store.loads("e", pods={"a": True})[0].requests == 7
 
 
-def test_of_too_many_deployments_the_one_longest_without_a_round_is_forgotten():
+def test_above_the_limit_the_deployment_with_the_oldest_round_is_forgotten():
     store: LatestMeasurements[int] = LatestMeasurements(max_deployments=2)
     for key in (1, 2, 1, 3):
-        store.record(key, readings(1.0, a=key))
+        store.record(key, measurements(1.0, a=key))
     assert len(store) == 2
     assert [store.loads(key, pods={"a": True})[0].requests for key in (1, 2, 3)] == [1, None, 3]
 
 
-def test_latencies_are_those_between_the_last_two_readings():
+def test_latencies_are_computed_between_the_last_two_rounds():
     store: LatestMeasurements[str] = LatestMeasurements()
     assert store.latency("d") is None
     store.record("d", latencies(1.0, seconds=100, count=10))
@@ -85,10 +85,10 @@ def test_latencies_are_those_between_the_last_two_readings():
     assert first.first_token == Mean(milliseconds=2000, count=2)
 
 
-def test_a_round_that_reads_no_frontend_has_no_latency_and_the_next_one_spans_the_gap():
+def test_a_round_without_a_readable_frontend_has_no_latency_and_the_next_one_spans_the_gap():
     store: LatestMeasurements[str] = LatestMeasurements()
     store.record("d", latencies(1.0, seconds=0, count=0))
-    store.record("d", readings(2.0, f=None))
+    store.record("d", measurements(2.0, f=None))
     assert store.latency("d") is None
     store.record("d", latencies(3.0, seconds=3, count=3))
     spanning = store.latency("d")
@@ -96,9 +96,9 @@ def test_a_round_that_reads_no_frontend_has_no_latency_and_the_next_one_spans_th
     assert spanning.first_token == Mean(milliseconds=1000, count=3)
 
 
-def test_a_frontend_that_is_gone_is_no_starting_point_any_more():
+def test_the_last_measurement_of_a_removed_frontend_is_not_used():
     store: LatestMeasurements[str] = LatestMeasurements()
     store.record("d", latencies(1.0, seconds=0, count=0))
-    store.record("d", readings(2.0, other=0))
+    store.record("d", measurements(2.0, other=0))
     store.record("d", latencies(3.0, seconds=3, count=3))
     assert store.latency("d") is None

@@ -1,4 +1,4 @@
-"""What a page says. The pages are cut from real ones of Dynamo 1.6.1 with vLLM 0.31, taken under load."""
+"""Reading metrics pages. The pages are excerpts of pages of Dynamo 1.6.1 with vLLM 0.31, recorded under load."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def requests(text: str | bytes, stage: StageName) -> float | None:
         ("pd_busy", StageName.GROUP, 14),
     ],
 )
-def test_real_pages_give_the_requests_that_were_there(name, stage, expected):
+def test_recorded_pages_give_the_number_of_requests(name, stage, expected):
     assert requests(page(name), stage) == expected
 
 
-def test_requests_that_wait_for_their_images_are_load_of_a_group_but_not_of_pd():
+def test_requests_that_wait_for_images_count_for_a_group_but_not_for_pd():
     assert requests(page("pd_waits_for_images"), StageName.PD) == 0
     assert requests(page("pd_waits_for_images"), StageName.GROUP) == 8
 
 
-def test_use_of_the_kv_cache_is_given_in_per_cent():
+def test_kv_cache_usage_is_given_in_percent():
     assert read(page("pd_busy"), StageName.PD).kv_cache_percent == pytest.approx(4.6967, abs=1e-4)
     assert read(page("encoder_busy"), StageName.ENCODER).kv_cache_percent is None
 
 
-def test_of_several_engines_requests_add_up_and_the_fullest_cache_counts():
+def test_several_engines_give_the_sum_of_requests_and_the_highest_kv_cache_usage():
     text = "".join(
         f'vllm:num_requests_running{{engine="{i}"}} {i}\nvllm:num_requests_waiting{{engine="{i}"}} 1\n'
         f'vllm:kv_cache_usage_perc{{engine="{i}"}} 0.{i}\n'
@@ -68,7 +68,7 @@ def test_of_several_engines_requests_add_up_and_the_fullest_cache_counts():
     assert read(text, StageName.PD) == PageReading(requests=9, kv_cache_percent=50)
 
 
-def test_requests_that_an_encoder_has_not_picked_up_count_where_the_page_tells_them():
+def test_requests_that_an_encoder_has_not_picked_up_count_if_the_page_has_their_number():
     assert requests(f"{ENCODER} 4\n", StageName.ENCODER) == 4
     assert requests(f"{ENCODER} 4\ndynamo_work_handler_queue_depth 3\n", StageName.ENCODER) == 7
     assert requests(f"{ENCODER} 4\ndynamo_work_handler_queue_depth NaN\n", StageName.ENCODER) is None
@@ -79,7 +79,7 @@ def test_other_components_and_endpoints_do_not_count_for_an_encoder():
     assert requests(f"{ENCODER.replace('generate', 'other')} 4\n", StageName.ENCODER) is None
 
 
-def test_a_frontend_that_has_served_but_shows_no_active_requests_is_not_idle():
+def test_a_frontend_that_has_served_requests_but_lacks_the_gauge_of_active_ones_is_not_idle():
     served = "dynamo_frontend_disconnected_clients 0\ndynamo_frontend_requests_total 3\n"
     assert requests(served, StageName.FRONTEND) is None
     assert requests("dynamo_frontend_disconnected_clients 0\n", StageName.FRONTEND) == 0
@@ -97,7 +97,7 @@ def test_latencies_of_a_frontend_are_totals_and_start_at_zero():
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e999", "1e16", "zero", "0x10", "1_000", "", "1 2 3"])
 @pytest.mark.parametrize("stage", [StageName.PD, StageName.WORKER, StageName.GROUP])
-def test_a_value_that_cannot_be_is_missing_and_never_zero(value, stage):
+def test_an_impossible_value_is_missing_and_never_zero(value, stage):
     assert requests(ENGINE.replace("waiting 1", f"waiting {value}"), stage) is None
     assert requests(ENGINE, stage) == 3
 
@@ -112,23 +112,23 @@ def test_a_value_that_cannot_be_is_missing_and_never_zero(value, stage):
         "dynamo_component_inflight_requests{" + "".join(f'a{i}="x",' for i in range(5000)) + "} 1",
     ],
 )
-def test_a_garbled_or_repeated_line_takes_its_metric_away(line):
+def test_a_garbled_or_repeated_line_makes_its_metric_missing(line):
     assert requests(f"{ENGINE}{line}\n", StageName.WORKER) is None
     assert requests(f"{ENGINE}{line}\n", StageName.PD) == 3
 
 
-def test_bytes_that_are_no_text_take_away_only_the_metric_on_whose_line_they_stand():
+def test_invalid_utf_8_makes_only_the_metric_on_its_line_missing():
     assert requests(b"\xff\xfe\x00\n" + ENGINE.encode(), StageName.WORKER) == 3
     assert requests(ENGINE.encode().replace(b"backend", b"back\xffend"), StageName.WORKER) is None
 
 
 @pytest.mark.parametrize("missing", ["vllm:num_requests_running", "vllm:num_requests_waiting"])
 @pytest.mark.parametrize("stage", [StageName.PD, StageName.WORKER, StageName.GROUP])
-def test_half_of_the_engines_requests_are_not_taken_for_all(missing, stage):
+def test_running_or_waiting_requests_alone_are_not_used_as_the_total(missing, stage):
     assert requests(ENGINE.replace(missing, "vllm:other"), stage) is None
 
 
-def test_use_of_the_kv_cache_beyond_all_of_it_is_missing():
+def test_a_kv_cache_usage_above_100_percent_is_missing():
     assert read(f"{ENGINE}vllm:kv_cache_usage_perc 1.5\n", StageName.PD) == PageReading(requests=3)
 
 
@@ -140,20 +140,20 @@ def test_use_of_the_kv_cache_beyond_all_of_it_is_missing():
         "vllm:num_requests_running\t2.0e0\r",
     ],
 )
-def test_every_legal_way_to_write_a_sample_is_read(line):
+def test_every_valid_notation_of_a_sample_is_read(line):
     assert requests(ENGINE.replace("vllm:num_requests_running 2", line), StageName.PD) == 3
 
 
-def test_a_longer_name_is_another_metric():
+def test_a_metric_with_a_longer_name_is_a_different_metric():
     assert requests(f'{ENGINE}vllm:num_requests_waiting_by_reason{{reason="capacity"}} 9\n', StageName.PD) == 3
 
 
-def test_a_page_with_thousands_of_series_is_not_believed():
+def test_a_page_with_thousands_of_series_gives_no_value():
     flood = "".join(f'vllm:num_requests_running{{a="{i}"}} 0\n' for i in range(3000))
     assert requests(flood + "vllm:num_requests_waiting 0\n", StageName.PD) is None
 
 
-def test_a_sample_with_more_labels_than_any_real_one_is_not_believed():
+def test_a_sample_with_too_many_labels_gives_no_value():
     def with_labels(count):
         return ENGINE.replace("running 2", "running{" + ",".join(f'a{i}="x"' for i in range(count)) + "} 2")
 
@@ -176,7 +176,7 @@ def labels(count, number):
     ],
     ids=["series", "labels", "garbage", "one line", "empty lines"],
 )
-def test_the_work_on_a_hostile_page_is_bounded(monkeypatch, text, most):
+def test_the_work_for_a_hostile_page_is_bounded(monkeypatch, text, most):
     lines = []
 
     def count(line):
@@ -192,7 +192,7 @@ def test_the_work_on_a_hostile_page_is_bounded(monkeypatch, text, most):
 @pytest.mark.parametrize(
     "text", ["", "<html>no metrics</html>", "\n" * 1000, "# TYPE vllm:num_requests_running gauge\n"]
 )
-def test_a_page_of_something_else_says_nothing(text, stage):
+def test_a_page_without_metrics_of_the_stage_gives_no_values(text, stage):
     assert read(text, stage) == PageReading()
 
 

@@ -1,4 +1,4 @@
-"""Which source is read, with servers on loopback for Prometheus and a pod."""
+"""Selection of the source, with servers on loopback for Prometheus and a pod."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ async def read(source: MetricsSource, *, configured: bool = True) -> tuple[Measu
         url = prometheus.url.removesuffix("/metrics") if configured else ""
         async with open_sources(prometheus_url=url, clock=lambda: 100.0, wall_clock=lambda: UNIX_NOW) as sources:
             target = Target(pod="p", stage=StageName.PD, ready=True, url=pod.url)
-            readings = await sources.read(source, [target], namespace="shop")
-            return readings, sources.obstacle(source), pod, prometheus
+            measurements = await sources.read(source, [target], namespace="shop")
+            return measurements, sources.obstacle(source), pod, prometheus
 
 
-async def test_pods_are_read_themselves_even_where_there_is_a_prometheus() -> None:
-    readings, obstacle, _, prometheus = await read(MetricsSource.PODS)
-    assert readings.loads["p"] == PodLoad(name="p", ready=True, requests=3, measured_at=100.0)
+async def test_source_pods_reads_the_pods_even_if_a_prometheus_server_is_configured() -> None:
+    measurements, obstacle, _, prometheus = await read(MetricsSource.PODS)
+    assert measurements.loads["p"] == PodLoad(name="p", ready=True, requests=3, measured_at=100.0)
     assert prometheus.requests == []
     assert obstacle is None
 
 
-async def test_prometheus_is_asked_for_the_pods_of_the_namespace_and_no_pod_is_touched() -> None:
-    readings, obstacle, pod, prometheus = await read(MetricsSource.PROMETHEUS)
-    assert readings.loads["p"] == PodLoad(name="p", ready=True, requests=7, measured_at=80.0)
+async def test_source_prometheus_queries_the_pods_of_the_namespace_and_reads_no_pod() -> None:
+    measurements, obstacle, pod, prometheus = await read(MetricsSource.PROMETHEUS)
+    assert measurements.loads["p"] == PodLoad(name="p", ready=True, requests=7, measured_at=80.0)
     assert "namespace%3D%22shop%22" in prometheus.requests[0]
     assert pod.requests == []
     assert obstacle is None
 
 
-async def test_without_a_server_nothing_is_asked_anywhere_and_the_obstacle_names_the_ways_out() -> None:
-    readings, obstacle, pod, prometheus = await read(MetricsSource.PROMETHEUS, configured=False)
-    assert readings.loads["p"] == PodLoad(name="p", ready=True)
+async def test_without_a_configured_server_nothing_is_read_and_the_obstacle_names_the_fixes() -> None:
+    measurements, obstacle, pod, prometheus = await read(MetricsSource.PROMETHEUS, configured=False)
+    assert measurements.loads["p"] == PodLoad(name="p", ready=True)
     assert pod.requests == prometheus.requests == []
     assert obstacle is not None
-    for way in ("--prometheus-url", "chart value prometheusUrl", "metricsSource to Pods"):
-        assert way in obstacle
+    for fix in ("--prometheus-url", "chart value prometheusUrl", "metricsSource to Pods"):
+        assert fix in obstacle

@@ -1,4 +1,4 @@
-"""How long requests spend in each stage, from two readings of every pod."""
+"""Mean time of requests in each stage, between two measurements of every pod."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def share(encode: Mean | None, latency: MeanLatency) -> float | None:
     return found.milliseconds if found else None
 
 
-# Real pages: between the two, 13 requests with images and none without
+# Recorded pages: 13 requests were served between the two recordings, all with images
 
 
-def test_a_real_encoder_tells_the_time_of_requests_with_images():
+def test_recorded_pages_of_an_encoder_give_the_time_of_requests_with_images():
     before, after = (page(f"encoder_{when}_images", StageName.ENCODER).stages for when in ("before", "after"))
     assert before is not None
     assert after is not None
@@ -63,7 +63,7 @@ def test_a_real_encoder_tells_the_time_of_requests_with_images():
 
 
 @pytest.mark.parametrize("stage", [StageName.PD, StageName.WORKER, StageName.GROUP])
-def test_a_real_engine_tells_its_queue_prefill_and_decode(stage):
+def test_recorded_pages_of_an_engine_give_queue_prefill_and_decode_times(stage):
     before, after = (page(f"pd_{when}_images", stage).stages for when in ("before", "after"))
     assert before is not None
     assert after is not None
@@ -74,10 +74,10 @@ def test_a_real_engine_tells_its_queue_prefill_and_decode(stage):
     assert times.encode is None
 
 
-def test_the_encoder_explains_most_of_the_time_to_the_first_token_of_real_requests_with_images():
+def test_encoding_takes_most_of_the_ttft_in_recorded_pages_with_images():
     encode = [page(f"encoder_{when}_images", StageName.ENCODER).stages for when in ("before", "after")]
-    fronts = [page(f"frontend_{when}_images", StageName.FRONTEND).latency for when in ("before", "after")]
-    latency = mean_latency({"f": fronts[0]}, {"f": fronts[1]})
+    frontends = [page(f"frontend_{when}_images", StageName.FRONTEND).latency for when in ("before", "after")]
+    latency = mean_latency({"f": frontends[0]}, {"f": frontends[1]})
     assert latency is not None
     assert latency.first_token is not None
     found = share(stage_times({"e": encode[0]}, {"e": encode[1]}).encode, latency)
@@ -85,10 +85,10 @@ def test_the_encoder_explains_most_of_the_time_to_the_first_token_of_real_reques
     assert latency.first_token.milliseconds == pytest.approx(459.2, abs=0.1)
 
 
-# Growth
+# Means between two measurements
 
 
-def test_pods_weigh_by_their_requests():
+def test_pods_are_weighted_by_their_requests():
     earlier = {"a": encoder(100, 10), "b": encoder(0, 0)}
     later = {"a": encoder(109, 19), "b": encoder(9, 1)}
     assert encoders(stage_times(earlier, later)) == Mean(milliseconds=1800, count=10)
@@ -98,47 +98,47 @@ def test_a_restarted_pod_counts_from_zero():
     assert encoders(stage_times({"a": encoder(100, 50)}, {"a": encoder(4, 2)})) == Mean(milliseconds=2000, count=2)
 
 
-def test_without_traffic_there_is_no_time():
+def test_without_traffic_there_are_no_times():
     assert stage_times({"a": encoder(5, 5)}, {"a": encoder(5, 5)}) == StageTimes()
     assert stage_times({}, {}) == StageTimes()
 
 
-def test_a_pod_without_a_starting_point_does_not_count():
+def test_a_pod_without_an_earlier_measurement_does_not_count():
     assert stage_times({}, {"a": encoder(1000, 10)}) == StageTimes()
     assert stage_times({"a": StageTotals()}, {"a": encoder(1000, 10)}) == StageTimes()
 
 
-# The encoders' share
+# The share of encoders in TTFT
 
 
-def test_text_requests_weigh_in_with_no_time_at_an_encoder():
+def test_requests_without_images_count_with_zero_encode_time():
     assert share(Mean(milliseconds=800, count=10), first_token(500, 40)) == 200
 
 
-def test_parts_of_a_split_request_work_side_by_side_and_are_no_more_than_a_visit_per_request():
+def test_parallel_parts_of_a_split_request_count_as_one_visit_to_an_encoder():
     assert share(Mean(milliseconds=300, count=40), first_token(500, 10)) == 300
 
 
-def test_the_share_is_never_more_than_the_whole():
+def test_the_encode_share_is_never_more_than_the_ttft():
     assert share(Mean(milliseconds=1e18, count=1e15), first_token(500, 10)) == 500
 
 
-def test_what_was_not_measured_has_no_share():
+def test_without_both_measurements_there_is_no_encode_share():
     assert share(None, first_token(500, 10)) is None
     assert share(Mean(milliseconds=300, count=40), MeanLatency(measured_at=1.0)) is None
 
 
-# Pages that may be hostile
+# Hostile pages
 
 
-def test_other_endpoints_and_components_are_not_the_encoders_time():
+def test_times_of_other_endpoints_and_components_do_not_count_for_an_encoder():
     for labels in ('dynamo_component="backend",dynamo_endpoint="generate"', 'dynamo_component="encode"'):
         text = f"{DURATION}_sum{{{labels}}} 4\n{DURATION}_count{{{labels}}} 2\n"
         assert read_page(text.encode(), stage=StageName.ENCODER, at=1.0).stages is None
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e999", "1e16", "x", ""])
-def test_a_time_that_cannot_be_is_missing_and_takes_nothing_else_away(value):
+def test_an_impossible_time_is_missing_and_does_not_affect_other_values(value):
     encoder_page = (
         f"dynamo_component_inflight_requests{{{ENCODE}}} 3\n"
         f"{DURATION}_sum{{{ENCODE}}} {value}\n{DURATION}_count{{{ENCODE}}} 2\n"
@@ -150,29 +150,29 @@ def test_a_time_that_cannot_be_is_missing_and_takes_nothing_else_away(value):
     assert reading == PageReading(requests=0, stages=StageTotals(queue=Totals(seconds=6, count=3)))
 
 
-# The store
+# The latest measurements
 
 
-def readings(**totals: StageTotals | None) -> Measurements:
+def measurements(**totals: StageTotals | None) -> Measurements:
     loads = {pod: PodLoad(name=pod, ready=True, requests=0, measured_at=1.0) for pod in totals}
     return Measurements(loads=loads, stages={pod: found for pod, found in totals.items() if found is not None})
 
 
-def test_times_are_those_between_the_last_two_rounds_and_span_a_round_that_read_nothing():
+def test_times_are_computed_between_the_last_two_rounds_and_span_a_round_without_values():
     store: LatestMeasurements[str] = LatestMeasurements()
     assert store.stage_times("d") == StageTimes()
-    store.record("d", readings(a=encoder(0, 0)))
-    store.record("d", readings(a=encoder(1, 1)))
+    store.record("d", measurements(a=encoder(0, 0)))
+    store.record("d", measurements(a=encoder(1, 1)))
     assert encoders(store.stage_times("d")) == Mean(milliseconds=1000, count=1)
-    store.record("d", readings(a=None))
+    store.record("d", measurements(a=None))
     assert store.stage_times("d") == StageTimes()
-    store.record("d", readings(a=encoder(7, 4)))
+    store.record("d", measurements(a=encoder(7, 4)))
     assert encoders(store.stage_times("d")) == Mean(milliseconds=2000, count=3)
 
 
-def test_a_pod_that_is_gone_is_no_starting_point_any_more():
+def test_the_last_measurement_of_a_removed_pod_is_not_used():
     store: LatestMeasurements[str] = LatestMeasurements()
-    store.record("d", readings(a=encoder(0, 0)))
-    store.record("d", readings(b=encoder(0, 0)))
-    store.record("d", readings(a=encoder(3, 3)))
+    store.record("d", measurements(a=encoder(0, 0)))
+    store.record("d", measurements(b=encoder(0, 0)))
+    store.record("d", measurements(a=encoder(3, 3)))
     assert store.stage_times("d") == StageTimes()

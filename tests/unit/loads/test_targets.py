@@ -1,4 +1,4 @@
-"""Which pages are read."""
+"""Which metrics page of which pod is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pod(stage: str = "encoder", *, name: str = "p", ip: Any = "10.1.2.3", **meta
 
 
 def planned_pods(topology: str, **changes: Any) -> list[dict[str, Any]]:
-    """One live pod of each stage, as the planner makes them."""
+    """One live pod of each stage, as the planner renders them."""
     return [
         {
             "metadata": {"name": stage.name.value, **stage.pod_template["metadata"]},
@@ -49,12 +49,12 @@ def urls(pods: list[dict[str, Any]]) -> dict[str, str]:
         ("CoLocated", {"frontend": 8000, "group": 9092}),
     ],
 )
-def test_every_planned_pod_is_read_at_the_port_where_its_process_counts_requests(topology, expected):
+def test_every_planned_pod_is_read_at_the_port_with_its_request_metrics(topology, expected):
     assert urls(planned_pods(topology)) == {p: f"http://10.1.2.3:{port}/metrics" for p, port in expected.items()}
 
 
 @pytest.mark.parametrize("encoders", [1, 3, 8])
-def test_a_group_is_read_at_its_pd_process_however_many_encoders_it_has(encoders):
+def test_a_group_is_read_at_its_pd_process_for_any_number_of_encoders(encoders):
     pods = planned_pods("CoLocated", group={"pool": "gb200", "encoder": {"count": encoders, "memory": "4Gi"}})
     assert urls(pods)["group"] == f"http://10.1.2.3:{9090 + encoders}/metrics"
 
@@ -67,14 +67,14 @@ def test_port_numbers_of_a_pod_are_not_used():
     assert urls([group, worker]) == {"p": "http://10.1.2.3:9090/metrics", "w": "http://10.1.2.3:9090/metrics"}
 
 
-def test_a_group_without_ports_of_processes_is_not_read_and_one_with_endless_ones_stays_in_range():
+def test_a_group_without_process_ports_is_not_read_and_one_with_too_many_stays_in_range():
     assert targets_of([pod("group")]) == ()
     endless = pod("group")
     endless["spec"]["containers"] = [{"ports": [{"name": f"system-{i}"} for i in range(1000)]}]
     assert urls([endless]) == {"p": "http://10.1.2.3:9098/metrics"}
 
 
-def test_an_ipv6_address_stands_in_brackets():
+def test_an_ipv6_address_is_in_brackets():
     assert urls([pod(ip="fd00:0::0012")]) == {"p": "http://[fd00::12]:9090/metrics"}
 
 
@@ -111,15 +111,15 @@ def test_an_ipv6_address_stands_in_brackets():
         "fd20:ce::254",
     ],
 )
-def test_what_is_no_address_of_a_pod_becomes_no_url(ip):
+def test_an_address_that_no_pod_can_have_gives_no_url(ip):
     assert targets_of([pod(ip=ip)]) == ()
 
 
-def test_pods_that_are_leaving_or_over_are_not_read():
-    over = [pod(name=phase) for phase in ("Succeeded", "Failed")]
-    for each in over:
+def test_terminating_and_ended_pods_are_not_read():
+    ended = [pod(name=phase) for phase in ("Succeeded", "Failed")]
+    for each in ended:
         each["status"]["phase"] = each["metadata"]["name"]
-    assert targets_of([pod(deletionTimestamp="2026-01-01T00:00:00Z"), *over]) == ()
+    assert targets_of([pod(deletionTimestamp="2026-01-01T00:00:00Z"), *ended]) == ()
 
 
 def test_a_starting_pod_counts_as_not_ready_even_before_it_has_an_address():
@@ -127,20 +127,20 @@ def test_a_starting_pod_counts_as_not_ready_even_before_it_has_an_address():
     starting = pod(name="starting")
     waiting["status"].pop("conditions")
     starting["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    pods = [waiting, starting, pod(name="up"), pod(name="left", deletionTimestamp="2026-01-01T00:00:00Z")]
+    pods = [waiting, starting, pod(name="up"), pod(name="terminating", deletionTimestamp="2026-01-01T00:00:00Z")]
     assert readiness_of(pods) == {"waiting": False, "starting": False, "up": True}
     assert {target.pod: target.ready for target in targets_of(pods)} == {"starting": False, "up": True}
 
 
-def test_pods_of_no_stage_are_not_read():
-    stranger = pod("sidecar")
+def test_pods_without_a_stage_are_not_read():
+    sidecar = pod("sidecar")
     unlabelled = pod(name="u")
     unlabelled["metadata"]["labels"] = None
-    assert targets_of([stranger, unlabelled]) == ()
+    assert targets_of([sidecar, unlabelled]) == ()
 
 
 @pytest.mark.parametrize("name", [None, "", 7, "a|b", 'p"}', "P", "a b", "a" * 300, "p\n"])
-def test_what_is_no_name_of_a_pod_is_left_out(name):
+def test_pods_with_an_invalid_name_are_ignored(name):
     assert targets_of([pod(name=name)]) == ()
     assert readiness_of([pod(name=name)]) == {}
 
@@ -156,16 +156,18 @@ PATHS = [
     ("status", "podIP"),
     ("status", "conditions"),
 ]
-NONSENSE = st.one_of(st.none(), st.integers(), st.text(), st.lists(st.none()), st.lists(st.integers()), st.just({}))
+INVALID_VALUES = st.one_of(
+    st.none(), st.integers(), st.text(), st.lists(st.none()), st.lists(st.integers()), st.just({})
+)
 
 
-@given(st.sampled_from(PATHS), NONSENSE, st.sampled_from(list(StageName)))
-def test_any_field_may_be_nonsense_and_the_other_pods_are_read_all_the_same(path, nonsense, stage):
+@given(st.sampled_from(PATHS), INVALID_VALUES, st.sampled_from(list(StageName)))
+def test_an_invalid_field_of_one_pod_does_not_affect_the_other_pods(path, invalid, stage):
     broken = pod(stage, name="broken")
     place = broken
     for key in path[:-1]:
         place = place[key]
-    place[path[-1]] = nonsense
+    place[path[-1]] = invalid
     found = urls([broken, pod()])
     assert found["p"] == "http://10.1.2.3:9090/metrics"
     assert all(url.startswith("http://10.1.2.3:") for url in found.values())

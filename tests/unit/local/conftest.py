@@ -1,4 +1,4 @@
-"""What the tests of the local cluster share."""
+"""Fixtures of the tests of the local cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epd_local.cluster.nodes import DEFAULT_NODES, place
 
 @pytest.fixture
 def config(tmp_path: Path) -> ClusterConfig:
-    """A configuration whose state lies in the test's own folder."""
+    """A configuration with its state in the temporary folder of the test."""
     return ClusterConfig(
         name="epd-test",
         state=tmp_path,

@@ -8,18 +8,18 @@ from epd_local.cluster import audit
 from epd_local.cluster.control_plane import api_server, audit_log_of, audit_policy_of
 
 
-def test_the_api_server_records_to_a_file_of_bounded_size_below_the_state_folder(config):
+def test_the_audit_log_is_a_file_of_bounded_size_in_the_state_folder(config):
     command = api_server(config)
     assert f"--audit-log-path={audit_log_of(config.state)}" in command
     assert f"--audit-policy-file={audit_policy_of(config.state)}" in command
     assert config.state in audit_log_of(config.state).parents
     given = dict(flag.split("=", 1) for flag in command if flag.startswith("--audit-log-max"))
-    # Zero would mean without a bound.
+    # Zero would mean no limit.
     assert all(int(value) > 0 for value in given.values())
     assert set(given) == {"--audit-log-maxsize", "--audit-log-maxbackup"}
 
 
-def test_events_are_read_oldest_first_and_a_half_written_line_is_left_for_later(tmp_path):
+def test_events_are_read_oldest_first_and_an_incomplete_line_is_not_read(tmp_path):
     log = tmp_path / "audit.log"
     (tmp_path / "audit-2026-11-29T10-00-00.000.log").write_text('{"n": 1}\n{"n": 2}\n')
     (tmp_path / "audit-2026-11-29T11-00-00.000.log").write_text('{"n": 3}\n')

@@ -60,7 +60,7 @@ def test_the_version_of_go_is_read(text, version):
     assert go.go_version(text) == version
 
 
-def test_a_build_needs_no_compiler_and_never_fetches_another_go():
+def test_a_build_needs_no_c_compiler_and_never_downloads_another_go():
     environment = go.go_environment({"PATH": "/bin", "GOOS": "plan9", "GOPROXY": "kept"}, go=Path("/go/bin/go"))
     assert environment["CGO_ENABLED"] == "0"
     assert environment["GOTOOLCHAIN"] == "local"
@@ -69,7 +69,7 @@ def test_a_build_needs_no_compiler_and_never_fetches_another_go():
     assert environment["PATH"].startswith("/go/bin:")
 
 
-def test_only_packages_that_are_not_there_are_missing():
+def test_only_packages_that_are_not_installed_are_missing():
     lacking = packages.missing(packages.CLUSTER_PACKAGES, present=lambda package: package.name != "runc")
     assert [package.name for package in lacking] == ["runc"]
 

@@ -1,4 +1,4 @@
-"""Finding cgroups in mountinfo, making and removing them in both versions."""
+"""Finding cgroups in mountinfo, and creating and removing them in both versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HYBRID = V1 + "36 30 0:31 / /sys/fs/cgroup/unified rw,relatime - cgroup2 none rw
 BASE = Path("/sys/fs/cgroup")
 
 
-def test_version_1_has_one_tree_per_controller_the_named_one_included():
+def test_version_1_has_one_tree_per_controller_including_the_named_one():
     assert cgroups.parse_mounts(V1) == cgroups.Hierarchies(
         version=1, roots=(BASE / "cpu", BASE / "cpuset", BASE / "systemd")
     )
@@ -30,7 +30,7 @@ def test_version_2_has_one_tree():
     assert cgroups.parse_mounts(V2) == cgroups.Hierarchies(version=2, roots=(BASE,))
 
 
-def test_a_machine_with_both_counts_as_version_1_and_is_cleaned_in_both():
+def test_a_machine_with_both_versions_counts_as_version_1_and_is_cleaned_in_both():
     found = cgroups.parse_mounts(HYBRID)
     assert found is not None
     assert found.version == 1
@@ -52,7 +52,7 @@ def test_a_new_cpuset_of_version_1_gets_processors_and_memory_of_its_parent(tmp_
         assert (folder / "cpuset.mems").read_text() == "0\n"
 
 
-def test_version_2_passes_every_controller_that_the_kubelet_asks_for_down_to_the_node(tmp_path):
+def test_version_2_enables_every_controller_that_the_kubelet_needs_down_to_the_node(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids rdma misc\n")
     cgroups.create("epd", "cpu-0", where=cgroups.Hierarchies(version=2, roots=(tmp_path,)))
     for folder in (tmp_path, tmp_path / "epd", tmp_path / "epd" / "cpu-0"):
@@ -72,7 +72,7 @@ def test_cgroups_that_cannot_be_created_are_refused_with_the_fix(tmp_path):
         cgroups.create("epd", "cpu-0", where=cgroups.Hierarchies(version=1, roots=(tmp_path,)))
 
 
-def test_removal_takes_the_whole_tree_and_nothing_beside_it(tmp_path):
+def test_removal_deletes_the_whole_tree_and_nothing_else(tmp_path):
     (tmp_path / "epd" / "cpu-0" / "kubepods" / "pod1").mkdir(parents=True)
     (tmp_path / "other").mkdir()
     where = cgroups.Hierarchies(version=1, roots=(tmp_path,))
@@ -87,5 +87,5 @@ def test_the_cgroup_of_one_node_is_removed_without_those_of_others(tmp_path):
     assert [entry.name for entry in (tmp_path / "epd").iterdir()] == ["cpu-0"]
 
 
-def test_removing_what_is_not_there_is_fine(tmp_path):
+def test_removing_cgroups_that_do_not_exist_is_no_error(tmp_path):
     assert cgroups.remove("epd", where=cgroups.Hierarchies(version=1, roots=(tmp_path,))) == []

@@ -1,4 +1,4 @@
-"""The command line: what is understood and what is refused."""
+"""The command line: accepted and refused arguments."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_start_takes_nodes_and_repeated_mounts():
     assert arguments.mount == ["/a:/opt/epd/a", "/b:/opt/epd/b"]
 
 
-def test_start_without_options_leaves_the_choice_to_what_runs():
+def test_start_without_options_has_empty_lists_of_nodes_and_mounts():
     assert (parse("start").nodes, parse("start").mount) == ([], [])
 
 
 @pytest.mark.parametrize("words", [("start", "--nodes", "h100-0"), ("node", "x"), ("crash", "cpu"), ("image", "other")])
-def test_names_that_do_not_exist_are_refused_before_anything_is_done(words, capsys):
+def test_unknown_names_are_refused_by_the_parser(words, capsys):
     with pytest.raises(SystemExit) as ended:
         parse(*words)
     assert ended.value.code == 2
@@ -36,15 +36,15 @@ def test_names_that_do_not_exist_are_refused_before_anything_is_done(words, caps
 
 
 @pytest.mark.parametrize("words", [("exec", "rtx-0", "--", "ls", "-l"), ("exec", "rtx-0", "ls", "-l")])
-def test_a_command_to_execute_may_have_options_of_its_own_with_or_without_dashes_before_it(words):
+def test_a_command_to_execute_can_have_its_own_options_with_or_without_a_double_dash(words):
     assert command_words(parse(*words).words) == ["ls", "-l"]
 
 
-def test_dashes_within_a_command_stay():
+def test_a_double_dash_within_a_command_is_kept():
     assert command_words(parse("exec", "rtx-0", "--", "env", "--", "x").words) == ["env", "--", "x"]
 
 
-def test_executing_nothing_is_refused():
+def test_exec_without_a_command_is_refused():
     with pytest.raises(LocalClusterError, match="needs a command"):
         command_words(parse("exec", "rtx-0").words)
 
@@ -53,7 +53,7 @@ def test_expose_uses_port_8000_by_default():
     assert parse("expose", "default/demo:80").local_port == 8000
 
 
-def test_an_error_is_one_message_and_an_exit_code(monkeypatch, capsys, tmp_path):
+def test_an_error_gives_one_message_and_an_exit_code(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("EPD_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("EPD_CACHE", str(tmp_path / "cache"))
     assert main(["build", "nothing-of-that-name"]) == 1

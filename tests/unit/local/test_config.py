@@ -1,4 +1,4 @@
-"""The remembered configuration, and the mounts in it."""
+"""The saved configuration and its mounts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def test_nodes_keep_their_index_across_a_save(config):
     assert found.node("rtx-7").address == more.node("rtx-7").address
 
 
-def test_where_no_cluster_was_started_there_is_no_configuration(tmp_path):
+def test_before_the_first_start_there_is_no_configuration(tmp_path):
     assert load(tmp_path) is None
 
 
-def test_an_unknown_node_is_refused_with_those_that_there_are(config):
+def test_an_unknown_node_is_refused_with_the_known_nodes(config):
     with pytest.raises(LocalClusterError, match="gb200-0, gb200-1, rtx-0, cpu-0"):
         config.node("gb200-9")
 
 
-def test_a_mount_may_have_a_colon_in_the_path_of_the_machine():
+def test_a_mount_can_have_a_colon_in_the_path_of_the_machine():
     assert parse_mount("/srv/a:b:/opt/epd/models") == Mount(Path("/srv/a:b"), PurePosixPath("/opt/epd/models"))
 
 
@@ -43,6 +43,6 @@ def test_a_mount_may_have_a_colon_in_the_path_of_the_machine():
     ["/srv", "srv:/opt/epd/x", "/srv:/opt/other/x", "/srv:/opt/epd", "/srv:/opt/epd/", "/srv:/opt/epd/a/b",
      "/srv:/opt/epd/..", "/srv:/opt/epd/.", ":/opt/epd/x", ""],
 )  # fmt: skip
-def test_a_mount_elsewhere_or_of_another_form_is_refused(text):
+def test_an_invalid_mount_is_refused(text):
     with pytest.raises(LocalClusterError, match="/opt/epd/NAME"):
         parse_mount(text)

@@ -30,20 +30,20 @@ def test_a_kubeconfig_holds_its_certificates_and_refers_to_no_file():
 
 
 @needs_openssl
-def test_a_kubeconfig_on_disk_is_for_its_owner_only(tmp_path):
+def test_a_kubeconfig_file_is_accessible_only_to_its_owner(tmp_path):
     pki.ensure_authority(tmp_path)
     pki.ensure_certificates([pki.CertificateIdentity("admin", "someone")], folder=tmp_path)
     kubeconfig.write(tmp_path / "sub" / "config", server="https://x", pki=tmp_path, identity="admin")
     assert (tmp_path / "sub" / "config").stat().st_mode & 0o777 == 0o600
 
 
-def test_no_two_identities_share_a_file_and_only_the_administrator_is_a_master():
+def test_no_two_identities_share_a_file_and_only_the_administrator_is_in_system_masters():
     identities = (*pki.control_plane_identities(), *pki.node_identities(NODE))
     assert len({identity.file for identity in identities}) == len(identities)
     assert [identity.file for identity in identities if "system:masters" in identity.groups] == ["admin"]
 
 
-def test_a_kubelet_is_the_node_that_the_node_authorizer_knows():
+def test_a_kubelet_has_the_identity_that_the_node_authorizer_expects():
     client = pki.node_identities(NODE)[0]
     assert (client.user, client.groups, client.names) == ("system:node:gb200-0", ("system:nodes",), ())
 
@@ -63,7 +63,7 @@ def test_certificates_are_signed_by_the_authority_and_name_user_groups_and_addre
 
 
 @needs_openssl
-def test_certificates_that_exist_stay_as_they_are(tmp_path):
+def test_existing_certificates_are_not_changed(tmp_path):
     pki.ensure_authority(tmp_path)
     identities = [pki.CertificateIdentity("a", "someone")]
     pki.ensure_certificates(identities, folder=tmp_path)

@@ -1,4 +1,4 @@
-"""Image archives: what they hold, and which ones a cluster keeps."""
+"""Contents of image archives, and the archives that a cluster keeps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_same_content_gives_the_same_bytes(tmp_path):
     assert archive(tmp_path / "a.tar").read_bytes() == archive(tmp_path / "b.tar").read_bytes()
 
 
-def test_the_worker_image_has_an_empty_usr_that_everything_leads_into():
+def test_the_worker_image_has_an_empty_usr_and_links_into_it():
     found = entries(worker_layer(b"program", applets=["sh", "busybox", "ls"]))
     assert not [name for name in found if name.startswith("usr/")]
     assert {name: found[name].linkname for name in ("bin", "sbin", "lib", "lib64")} == {
@@ -51,7 +51,7 @@ def test_the_worker_image_has_an_empty_usr_that_everything_leads_into():
     assert found["tmp"].mode == 0o1777
 
 
-def test_the_worker_image_finds_the_mounted_python_before_the_machines():
+def test_the_mounted_python_precedes_the_python_of_the_machine_in_the_worker_image():
     folders = WORKER_ENVIRONMENT["PATH"].split(":")
     assert folders.index("/opt/epd/python/bin") < folders.index("/usr/bin") < folders.index("/busybox")
     assert "VLLM_TARGET_DEVICE=cpu" in worker_settings()["Env"]
@@ -64,14 +64,14 @@ def test_loading_an_image_again_keeps_one_archive(tmp_path):
     assert len(list(store.glob("*.tar"))) == 1
 
 
-def test_a_newer_version_of_an_image_takes_the_place_of_the_older(tmp_path):
+def test_a_newer_version_of_an_image_replaces_the_older_one(tmp_path):
     store = tmp_path / "store"
     keep_archives([archive(tmp_path / "a.tar")], store=store, immutable=tmp_path / "cache")
     (newer,) = keep_archives([archive(tmp_path / "b.tar", content=b"two")], store=store, immutable=tmp_path / "cache")
     assert list(store.glob("*.tar")) == [newer]
 
 
-def test_other_images_stay(tmp_path):
+def test_other_images_are_kept(tmp_path):
     store = tmp_path / "store"
     first = archive(tmp_path / "a.tar")
     second = archive(tmp_path / "b.tar", reference="docker.io/x/z:1")
@@ -79,7 +79,7 @@ def test_other_images_stay(tmp_path):
     assert len(list(store.glob("*.tar"))) == 2
 
 
-def test_an_archive_that_may_change_later_is_copied(tmp_path):
+def test_an_archive_that_can_change_later_is_copied(tmp_path):
     source = archive(tmp_path / "a.tar")
     (kept,) = keep_archives([source], store=tmp_path / "store", immutable=tmp_path / "cache")
     source.write_bytes(b"overwritten in place")
@@ -92,7 +92,7 @@ def test_an_archive_of_the_cache_is_linked_and_not_copied(tmp_path):
     assert kept.samefile(source)
 
 
-def test_a_file_that_is_missing_or_no_archive_is_refused(tmp_path):
+def test_a_missing_file_or_a_file_that_is_not_an_archive_is_refused(tmp_path):
     (tmp_path / "text").write_text("text")
     with pytest.raises(LocalClusterError, match=r"image archive .* not found"):
         keep_archives([tmp_path / "nothing"], store=tmp_path / "store", immutable=tmp_path)

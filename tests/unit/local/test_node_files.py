@@ -36,7 +36,7 @@ def test_pods_keep_their_address_towards_other_nodes():
 
 
 @pytest.mark.parametrize(("capable", "restricted"), [(True, False), (False, True)])
-def test_oom_scores_are_left_alone_where_the_machine_does_not_let_them_be_lowered(capable, restricted):
+def test_oom_scores_are_not_lowered_if_the_machine_does_not_allow_it(capable, restricted):
     host = node_files.Host(cni_folder="/c", snapshotter="overlayfs", may_raise_oom_priority=capable)
     assert cri(host)["restrict_oom_score_adj"] is restricted
 
@@ -47,7 +47,7 @@ def test_containerd_uses_the_snapshotter_and_the_plugins_of_the_machine():
     assert cri(host)["cni"]["bin_dir"] == "/opt/cni/bin"
 
 
-def test_the_pause_image_is_named_as_the_runtime_looks_it_up():
+def test_the_pause_image_has_the_full_name_that_the_runtime_looks_up():
     assert cri(HOST)["sandbox_image"].startswith("docker.io/")
 
 
@@ -57,7 +57,7 @@ def test_the_kubelet_refuses_anonymous_requests_and_authorizes_others_through_th
     assert kubelet()["authorization"] == {"mode": "Webhook"}
 
 
-def test_the_kubelet_stays_in_the_cgroup_of_its_node():
+def test_the_kubelet_uses_the_cgroup_of_its_node():
     assert kubelet()["cgroupRoot"] == "/epd/gb200-0"
 
 
@@ -71,7 +71,7 @@ def test_only_nodes_with_gpus_are_tainted_and_labelled():
     assert "--node-labels" not in node_files.kubelet_arguments(CPU_NODE, **arguments)
 
 
-def test_kube_proxy_leaves_the_size_of_the_machines_connection_table_alone():
+def test_kube_proxy_does_not_change_the_size_of_the_connection_table_of_the_machine():
     conntrack = node_files.proxy_config(GPU_NODE, kubeconfig=Path("/k"))["conntrack"]
     assert (conntrack["maxPerCore"], conntrack["min"]) == (0, 0)
 

@@ -1,4 +1,4 @@
-"""The address plan: names are checked, indexes are kept, addresses never meet."""
+"""Names, indexes and addresses of nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from epd_local.errors import LocalClusterError
 names = st.builds("{}-{}".format, st.sampled_from(sorted(KINDS)), st.integers(0, 99))
 
 
-def test_the_standard_nodes_have_the_gpus_labels_and_taints_of_the_machines_they_stand_for():
+def test_the_default_nodes_have_the_gpus_labels_and_taints_of_the_machines_that_they_simulate():
     seen = {node.name: (node.kind.gpus, node.labels, len(node.taints)) for node in place(DEFAULT_NODES)}
     assert seen == {
         "gb200-0": (4, {"nvidia.com/gpu.product": "NVIDIA-GB200"}, 1),
@@ -43,7 +43,7 @@ def test_no_two_nodes_share_an_address_a_pod_network_or_a_link(chosen):
 
 
 @given(st.lists(names, min_size=1, max_size=100, unique=True))
-def test_every_address_lies_in_its_network_and_networks_do_not_overlap(chosen):
+def test_every_address_is_in_its_network_and_networks_do_not_overlap(chosen):
     bridge = ipaddress.ip_network(f"{CONTROL_PLANE_IP}/{NODE_NETWORK_PREFIX}", strict=False)
     pods, services = ipaddress.ip_network(POD_NETWORK), ipaddress.ip_network(SERVICE_NETWORK)
     for first, second in itertools.combinations((bridge, pods, services), 2):

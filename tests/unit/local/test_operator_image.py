@@ -1,4 +1,4 @@
-"""What the operator's image is built from, and how the machine's package settings reach the build."""
+"""Sources of the operator's image, and the package settings of the machine that its build uses."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ def test_the_image_is_rebuilt_when_source_lock_or_containerfile_change():
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_settings_of_files_and_variables_reach_the_build():
+def test_settings_from_files_and_variables_are_passed_to_the_build():
     listed = "global.timeout='60'\n:env:.retries='9'\ninstall.no-binary=':none:'\n"
     found = parsed(pip_settings(listed, environ={}, exists=everything_exists))
     assert dict(found["global"]) == {"timeout": "60", "retries": "9"}
     assert found["install"]["no-binary"] == ":none:"
 
 
-def test_values_of_several_lines_stay_several_lines():
+def test_multi_line_values_keep_their_lines():
     found = parsed(pip_settings("global.trusted-host='a\\nb'\n", environ={}, exists=everything_exists))
     assert found["global"]["trusted-host"].split() == ["a", "b"]
 
 
-def test_certificates_are_mounted_and_named_where_they_are_mounted():
+def test_certificates_are_mounted_and_configured_at_the_mount_path():
     settings = pip_settings("global.cert='/etc/own.pem'\n", environ={}, exists=everything_exists)
     assert parsed(settings)["global"]["cert"] == CERTIFICATES
     assert settings.volumes == (("/etc/own.pem", CERTIFICATES),)
 
 
-def test_certificates_that_only_a_variable_names_are_used_too():
+def test_certificates_from_an_environment_variable_are_used():
     settings = pip_settings("", environ={"SSL_CERT_FILE": "/etc/own.pem"}, exists=everything_exists)
     assert settings.volumes == (("/etc/own.pem", CERTIFICATES),)
 
 
-def test_certificates_that_are_not_there_are_not_named():
+def test_missing_certificates_are_not_configured():
     settings = pip_settings("global.cert='/gone.pem'\n", environ={}, exists=lambda _: False)
     assert settings.volumes == ()
     assert "cert" not in settings.text
 
 
-def test_local_folders_of_wheels_are_mounted_at_their_own_place():
+def test_local_folders_of_wheels_are_mounted_at_the_same_path():
     settings = pip_settings(":env:.find-links='/srv/wheels'\n", environ={}, exists=everything_exists)
     assert settings.volumes == (("/srv/wheels", "/srv/wheels"),)
 
 
-def test_places_of_the_machine_are_left_behind():
+def test_paths_of_the_machine_are_not_passed_to_the_build():
     assert "cache-dir" not in pip_settings("global.cache-dir='/c'\n", environ={}, exists=everything_exists).text
 
 
-def test_only_the_systems_own_sources_of_the_suite_are_taken():
+def test_only_package_sources_of_the_distribution_and_its_suite_are_used():
     listed = "Debian|bookworm|deb A bookworm main\nDebian|bookworm-security|deb B bookworm-security main\n"
     others = "Debian|trixie|deb A trixie main\nVendor|bookworm|deb C bookworm main\n"
     lines = debian_base.select_sources(listed + others, suite="bookworm").splitlines()
@@ -78,7 +78,7 @@ def test_without_package_lists_the_message_has_the_command_to_get_them():
         debian_base.select_sources("", suite="bookworm")
 
 
-def test_proxies_reach_the_base_build_and_empty_settings_do_not():
+def test_proxies_are_passed_to_the_base_build_and_empty_settings_are_not():
     dump = (
         'APT "";\nAcquire::http::Proxy "http://p:1";\nAcquire::https::CAInfo "/c.pem";\nAcquire::http::Dl-Limit "";\n'
     )
@@ -94,6 +94,6 @@ def test_the_suite_is_read_from_os_release():
         debian_base.this_suite("ID=alpine\n")
 
 
-def test_how_the_machine_fetches_packages_is_cleaned_out_of_the_base():
+def test_package_sources_and_settings_of_the_machine_are_removed_from_the_base_image():
     assert "sources.list" in debian_base.CLEAN_UP
     assert "apt.conf.d/99" in debian_base.CLEAN_UP

@@ -13,7 +13,7 @@ from epd_local.locations import Locations
 
 @pytest.fixture
 def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Locations:
-    """Folders of a cluster that has ended; the machine's cgroups and folders are out of the tests' reach."""
+    """Folders of a cluster that has ended. The cgroups and folders of the machine are not touched."""
     monkeypatch.setattr(cgroups, "hierarchies", lambda: cgroups.Hierarchies(version=1, roots=()))
     monkeypatch.setattr(own_folders, "remove_unless_used", lambda: None)
     state = tmp_path / "state"
@@ -21,7 +21,7 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Locations:
     return Locations(cache=tmp_path / "cache", state=state, data=state / "data")
 
 
-def test_everything_of_a_cluster_is_removed_but_the_lock_that_the_caller_holds(where):
+def test_everything_of_a_cluster_is_removed_except_the_lock_that_the_caller_holds(where):
     for name in ("cluster.json", "lock", "kubeconfig", "data/etcd/member", "logs/cpu-0/kubelet.log"):
         (where.state / name).parent.mkdir(parents=True, exist_ok=True)
         (where.state / name).write_text("")
@@ -31,7 +31,7 @@ def test_everything_of_a_cluster_is_removed_but_the_lock_that_the_caller_holds(w
     assert not where.state.exists()
 
 
-def test_a_folder_that_holds_other_things_is_left_alone(where):
+def test_a_folder_with_other_files_is_not_removed(where):
     (where.state / "thesis.tex").write_text("years of work")
     with pytest.raises(LocalClusterError, match=r"thesis\.tex.*EPD_STATE"):
         removal.remove_everything(where)
@@ -48,6 +48,6 @@ def test_links_are_removed_and_not_followed(where, tmp_path):
     assert not (where.state / "link").is_symlink()
 
 
-def test_nothing_to_remove_is_fine(where):
+def test_removing_a_cluster_that_does_not_exist_is_no_error(where):
     removal.remove_everything(where)
     removal.remove_everything(where)

@@ -1,4 +1,4 @@
-"""Finding processes, judging nodes, ports of the machine and forwarding."""
+"""Finding processes, readiness of nodes, ports of the machine and forwarding."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def test_a_process_is_found_by_the_command_line_it_was_started_with():
     assert parse_command_line(command, state=STATE) == ("node", ("gb200-0",))
 
 
-def test_the_wrapper_that_makes_the_namespaces_is_found_too():
+def test_the_wrapper_that_creates_the_namespaces_is_also_found():
     command = new_namespaces(inside_command("control-plane", state=STATE))
     assert parse_command_line(command, state=STATE) == ("control-plane", ())
 
 
 @pytest.mark.parametrize("other", [Path("/run/epd"), Path("/run/epd-test2"), Path("/")])
-def test_processes_of_another_cluster_are_not_ours(other):
+def test_processes_of_another_cluster_are_ignored(other):
     assert parse_command_line(inside_command("node", state=STATE, arguments=["x"]), state=other) is None
 
 
 @pytest.mark.parametrize("words", [[], ["-m"], ["python3", "-m", "epd_local.cluster.inside"], ["grep", str(STATE)]])
-def test_other_processes_are_not_ours(words):
+def test_other_processes_are_ignored(words):
     assert parse_command_line(words, state=STATE) is None
 
 
@@ -48,7 +48,7 @@ def node(status: str, heartbeat: str) -> dict:
     return {"status": {"conditions": [{"type": "Ready", "status": status, "lastHeartbeatTime": heartbeat}]}}
 
 
-def test_a_node_that_reports_ready_after_it_was_switched_on_is_ready():
+def test_a_node_that_reports_ready_after_its_start_is_ready():
     assert reports_ready(node("True", "2027-01-15T08:00:01Z"), since=BEGAN)
 
 
@@ -56,11 +56,11 @@ def test_the_heartbeat_has_whole_seconds_only():
     assert reports_ready(node("True", "2027-01-15T08:00:00Z"), since=BEGAN + 0.9)
 
 
-def test_what_a_node_said_before_it_lost_its_power_does_not_count():
+def test_a_heartbeat_from_before_the_start_of_the_node_does_not_count():
     assert not reports_ready(node("True", "2027-01-15T07:59:59Z"), since=BEGAN)
 
 
-def test_a_node_that_is_not_ready_or_new_is_not_ready():
+def test_a_node_with_a_false_or_missing_ready_condition_is_not_ready():
     assert not reports_ready(node("False", "2027-01-15T09:00:00Z"), since=BEGAN)
     assert not reports_ready({"metadata": {}}, since=BEGAN)
 
@@ -90,7 +90,7 @@ def test_a_port_of_a_service_is_found_by_number_or_name(port, target):
     assert exposure.target_of(wanted, api=FakeApi({"clusterIP": "10.96.0.7", "ports": PORTS})) == target
 
 
-def test_a_port_that_a_service_lacks_is_refused_with_those_it_has():
+def test_a_port_that_a_service_lacks_is_refused_with_the_ports_that_it_has():
     wanted = exposure.parse_service_port("default/demo:81")
     with pytest.raises(LocalClusterError, match="80, 9090"):
         exposure.target_of(wanted, api=FakeApi({"clusterIP": "10.96.0.7", "ports": PORTS}))
@@ -107,12 +107,12 @@ def test_a_port_that_another_program_uses_is_refused_with_the_fix():
         exposure.listen(taken.getsockname()[1])
 
 
-def test_a_taken_port_is_refused_before_anything_is_started(tmp_path):
+def test_a_port_in_use_is_refused_before_anything_is_started(tmp_path):
     with exposure.listen(0) as taken, pytest.raises(LocalClusterError, match="make demo LOCAL_PORT="):
         exposure.require_free(taken.getsockname()[1], state=tmp_path)
 
 
-def test_a_free_port_is_left_free(tmp_path):
+def test_checking_a_free_port_does_not_occupy_it(tmp_path):
     with exposure.listen(0) as found:
         port = found.getsockname()[1]
     exposure.require_free(port, state=tmp_path)
@@ -125,12 +125,12 @@ def test_a_forwarder_finds_its_socket_in_its_arguments():
 
 
 async def echo_after_end(reader, writer):
-    """Answer only when the client has said all, as a half-closed connection allows."""
+    """Respond only after the client has closed its direction of the connection."""
     writer.write(b"got " + await reader.read())
     writer.close()
 
 
-async def test_a_forwarded_connection_may_be_closed_in_one_direction_first():
+async def test_a_forwarded_connection_can_be_half_closed():
     upstream = await asyncio.start_server(echo_after_end, "127.0.0.1", 0)
     port = upstream.sockets[0].getsockname()[1]
     listening = exposure.listen(0)
@@ -146,7 +146,7 @@ async def test_a_forwarded_connection_may_be_closed_in_one_direction_first():
     upstream.close()
 
 
-async def test_a_connection_to_nobody_is_closed_and_the_forwarder_goes_on():
+async def test_a_connection_without_a_server_behind_it_is_closed_and_the_forwarder_continues():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -160,7 +160,7 @@ async def test_a_connection_to_nobody_is_closed_and_the_forwarder_goes_on():
     serving.cancel()
 
 
-def test_the_first_failure_is_what_is_reported_with_the_end_of_the_log(tmp_path):
+def test_the_first_failure_is_reported_with_the_end_of_the_log(tmp_path):
     log = tmp_path / "kubelet.log"
     log.write_text("first line\nno keys\n")
     supervisor.record_failure(tmp_path, "rtx-0", supervisor.Failure("kubelet", "ended with exit code 3", log=log))
@@ -171,6 +171,6 @@ def test_the_first_failure_is_what_is_reported_with_the_end_of_the_log(tmp_path)
     supervisor.raise_failure(tmp_path, "rtx-0")
 
 
-def test_a_cluster_begins_with_dns_and_with_rights_for_logs_and_exec():
+def test_a_new_cluster_has_dns_and_permissions_for_logs_and_exec():
     names = [body["metadata"]["name"] for _, body in objects()]
     assert {"kube-dns", "epd-local:kubelet-api-admin", "epd-local:coredns"} <= set(names)

@@ -1,4 +1,4 @@
-"""The command line, and that the chart speaks it."""
+"""The command line of the operator, and the options that the chart passes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ def chart_accepts(url: str) -> bool:
     return jsonschema.Draft7Validator(schema).is_valid(url)
 
 
-def test_without_options_the_defaults_hold_and_there_is_no_prometheus() -> None:
+def test_without_options_the_defaults_apply_and_no_prometheus_is_configured() -> None:
     assert parse([]) == Options()
     assert parse([]).prometheus_url == ""
     assert parse(["--prometheus-url="]).prometheus_url == ""
 
 
 @pytest.mark.parametrize("url", GOOD_URLS)
-def test_the_address_of_a_prometheus_is_taken(url: str) -> None:
+def test_a_valid_prometheus_url_is_accepted(url: str) -> None:
     assert parse([f"--prometheus-url={url}"]).prometheus_url == url
     assert chart_accepts(url)
 
 
 @pytest.mark.parametrize("url", BAD_URLS)
-def test_what_is_no_address_ends_the_operator_with_an_example(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_prometheus_url_is_refused_with_an_example(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse([f"--prometheus-url={url}"])
     assert "use for example http://prometheus.monitoring:9090" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["http://me:hunter2@host", "http://me:hunter2@host/?query=up", "me:hunter2@host"])
-def test_credentials_in_the_address_are_refused_and_not_repeated(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_credentials_in_the_prometheus_url_are_refused_and_not_printed(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         parse([f"--prometheus-url={url}"])
     shown = capsys.readouterr().err
@@ -51,7 +53,7 @@ def test_credentials_in_the_address_are_refused_and_not_repeated(url: str, capsy
     assert not chart_accepts(url)
 
 
-def test_the_chart_leaves_prometheus_out_unless_asked() -> None:
+def test_the_chart_configures_no_prometheus_by_default() -> None:
     assert re.search(r'^prometheusUrl: ""$', (CHART / "values.yaml").read_text(), re.MULTILINE)
     assert chart_accepts("")
 
@@ -69,7 +71,7 @@ def test_an_election_needs_a_namespace_for_its_lease(capsys: pytest.CaptureFixtu
     assert "--lease-namespace" in capsys.readouterr().err
 
 
-def test_every_option_that_the_chart_passes_is_known() -> None:
+def test_the_operator_accepts_every_option_that_the_chart_passes() -> None:
     passed = re.findall(r"(--[a-z-]+)=", (CHART / "templates" / "deployment.yaml").read_text())
     assert "--prometheus-url" in passed
     values = {

@@ -1,4 +1,4 @@
-"""Series of objects: bounded, whatever an object says."""
+"""Metrics of objects are bounded for any content of an object."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ KEY = Key("serving", "qwen")
 
 
 def condition(reason: str, *, kind: str = "Ready", status: str = "False") -> dict[str, str]:
-    return {"type": kind, "status": status, "reason": reason, "message": "words"}
+    return {"type": kind, "status": status, "reason": reason, "message": "text"}
 
 
 def samples(metrics: DeploymentMetrics) -> list[tuple[str, dict[str, str], float]]:
-    """What a scraper reads."""
+    """The samples, as Prometheus reads them."""
     registry = CollectorRegistry()
     registry.register(metrics)
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
 
-def shown(status: dict[str, Any], *, model: str = "m") -> list[tuple[str, dict[str, str], float]]:
+def exported(status: dict[str, Any], *, model: str = "m") -> list[tuple[str, dict[str, str], float]]:
     metrics = DeploymentMetrics()
     metrics.set_state(KEY, DeploymentState(generation=3, model=model, status=status))
     return samples(metrics)
 
 
-def test_only_the_present_state_of_a_condition_is_shown() -> None:
+def test_only_the_current_state_of_a_condition_is_exported() -> None:
     metrics = DeploymentMetrics()
     for reason in ("PodsStarting", "ImagePullFailed"):
         metrics.set_state(KEY, DeploymentState(generation=1, status={"conditions": [condition(reason)]}))
@@ -42,14 +42,14 @@ def test_only_the_present_state_of_a_condition_is_shown() -> None:
 
 
 @pytest.mark.parametrize("model", ["x" * 512, "a\nb", 'quote " and \\', "\ud800", "\u2028", "é" * 300])
-def test_a_name_of_a_model_is_one_label_of_bounded_length(model: str) -> None:
-    (label,) = [labels["model"] for name, labels, _ in shown({}, model=model) if name == "epd_deployment_info"]
+def test_the_name_of_a_model_is_a_label_of_one_line_and_bounded_length(model: str) -> None:
+    (label,) = [labels["model"] for name, labels, _ in exported({}, model=model) if name == "epd_deployment_info"]
     assert len(label) <= MAX_LABEL
     assert "\n" not in label
 
 
-def test_an_object_without_a_status_is_shown_as_not_observed() -> None:
-    values = {name: value for name, _, value in shown({})}
+def test_an_object_without_a_status_is_exported_as_not_observed() -> None:
+    values = {name: value for name, _, value in exported({})}
     assert values == {
         "epd_deployment_info": 1,
         "epd_deployment_generation": 3,
@@ -57,7 +57,7 @@ def test_an_object_without_a_status_is_shown_as_not_observed() -> None:
     }
 
 
-def test_both_formats_of_scrapers_can_be_written() -> None:
+def test_metrics_can_be_written_in_prometheus_and_openmetrics_format() -> None:
     registry = CollectorRegistry()
     metrics = DeploymentMetrics()
     registry.register(metrics)
@@ -66,7 +66,7 @@ def test_both_formats_of_scrapers_can_be_written() -> None:
     assert b'reason="PodsStarting"' in generate_latest(registry)
 
 
-def test_what_is_known_of_a_status_stays_until_a_pass_has_computed_another() -> None:
+def test_the_last_status_is_exported_until_a_reconcile_has_computed_another() -> None:
     metrics = DeploymentMetrics()
     metrics.set_state(KEY, DeploymentState(generation=1, model="m", status={"observedGeneration": 1}))
     metrics.start_reconcile(KEY, generation=2, status={"observedGeneration": 0})

@@ -1,4 +1,4 @@
-"""Events beside the passes: merged, limited, dropped, and never in the way."""
+"""The event recorder merges, limits and drops Events, and never delays a reconcile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Events(Cluster):
-    """Keeps Events, fails when told to."""
+    """Keeps Events in memory, and fails on request."""
 
     def __init__(self) -> None:
         self.created: dict[str, Mapping[str, Any]] = {}
@@ -68,15 +68,15 @@ class World:
     def _now(self) -> datetime:
         return BEGAN + timedelta(seconds=self.seconds)
 
-    def _count(self, _announcement: StatusEvent, outcome: EventOutcome) -> None:
+    def _count(self, _event: StatusEvent, outcome: EventOutcome) -> None:
         self.outcomes[outcome.value] += 1
 
-    async def tell(self, *announcements: StatusEvent, identity: Identity = IDENTITY) -> None:
-        """Announce, and let the task write as far as it can."""
-        for announcement in announcements:
-            self.recorder.record(identity, announcement)
+    async def record(self, *events: StatusEvent, identity: Identity = IDENTITY) -> None:
+        """Record Events, and let the task of the recorder run until it waits."""
+        for event in events:
+            self.recorder.record(identity, event)
         task = asyncio.ensure_future(self.recorder.run())
-        for _ in range(20 * (1 + len(announcements))):
+        for _ in range(20 * (1 + len(events))):
             await asyncio.sleep(0)
         assert not task.done()
         task.cancel()
@@ -84,7 +84,7 @@ class World:
             await task
 
 
-def problem(note: str = "pd 0/1: words", *, kind: EventType = EventType.WARNING) -> StatusEvent:
+def problem(note: str = "pd 0/1: text", *, kind: EventType = EventType.WARNING) -> StatusEvent:
     return StatusEvent(type=kind, reason="CrashLooping", action=Action.START_PODS, note=note)
 
 
@@ -93,8 +93,8 @@ def world() -> World:
     return World()
 
 
-async def test_an_event_is_about_the_incarnation_and_says_who_writes_it_and_when(world: World) -> None:
-    await world.tell(problem())
+async def test_an_event_has_the_uid_of_the_object_the_reporter_and_the_time(world: World) -> None:
+    await world.record(problem())
     (body,) = world.cluster.created.values()
     assert body["regarding"]["uid"] == "u-1"
     assert body["metadata"]["namespace"] == "serving"
@@ -103,9 +103,9 @@ async def test_an_event_is_about_the_incarnation_and_says_who_writes_it_and_when
     assert body["eventTime"] == "2026-01-01T00:00:00.000000Z"
 
 
-async def test_the_same_again_raises_the_count_of_the_event_that_is_there(world: World) -> None:
+async def test_a_repeated_event_increases_the_count_of_the_existing_one(world: World) -> None:
     for _ in range(3):
-        await world.tell(problem())
+        await world.record(problem())
         world.seconds += 60
     assert len(world.cluster.created) == 1
     assert world.cluster.series == {"qwen-0": {"count": 3, "lastObservedTime": "2026-01-01T00:02:00.000000Z"}}
@@ -113,60 +113,58 @@ async def test_the_same_again_raises_the_count_of_the_event_that_is_there(world:
 
 
 @pytest.mark.parametrize(
-    ("announcement", "identity"),
+    ("event", "identity"),
     [
         (problem("pd 0/1: others"), IDENTITY),
         (problem(kind=EventType.NORMAL), IDENTITY),
         (problem(), Identity(name="qwen", namespace="serving", uid="u-2")),
     ],
 )
-async def test_something_else_is_an_event_of_its_own(
-    world: World, announcement: StatusEvent, identity: Identity
-) -> None:
-    await world.tell(problem())
-    await world.tell(announcement, identity=identity)
+async def test_a_different_event_is_written_separately(world: World, event: StatusEvent, identity: Identity) -> None:
+    await world.record(problem())
+    await world.record(event, identity=identity)
     assert world.outcomes == {"written": 2}
 
 
-async def test_a_series_ends_when_nothing_has_come_for_a_while(world: World) -> None:
+async def test_a_series_ends_after_a_time_without_repetition(world: World) -> None:
     for _ in range(3):
-        await world.tell(problem())
+        await world.record(problem())
         world.seconds += WINDOW_SECONDS
     assert len(world.cluster.created) == 1
     world.seconds += 1
-    await world.tell(problem())
+    await world.record(problem())
     assert len(world.cluster.created) == 2
 
 
-async def test_an_event_that_has_expired_is_written_anew(world: World) -> None:
-    await world.tell(problem())
+async def test_an_expired_event_is_written_again(world: World) -> None:
+    await world.record(problem())
     world.cluster.created.clear()
-    await world.tell(problem())
+    await world.record(problem())
     assert len(world.cluster.created) == 1
     assert world.outcomes == {"written": 2}
 
 
-async def test_a_pod_that_flaps_cannot_flood_the_cluster_and_hides_no_other_object(world: World) -> None:
-    await world.tell(*(problem(f"note {number}") for number in range(100)))
+async def test_events_of_a_flapping_pod_are_limited_and_do_not_suppress_those_of_other_objects(world: World) -> None:
+    await world.record(*(problem(f"note {number}") for number in range(100)))
     assert len(world.cluster.created) == RATE.burst
     assert world.outcomes["dropped"] == 100 - RATE.burst
-    await world.tell(problem("good news", kind=EventType.NORMAL))
-    await world.tell(problem("another"), identity=Identity(name="other", namespace="serving", uid="u-9"))
+    await world.record(problem("good news", kind=EventType.NORMAL))
+    await world.record(problem("another"), identity=Identity(name="other", namespace="serving", uid="u-9"))
     world.seconds += RATE.every
-    await world.tell(problem("later"), problem("too soon"))
+    await world.record(problem("later"), problem("too soon"))
     assert world.cluster.notes()[RATE.burst :] == ["good news", "another", "later"]
 
 
-async def test_what_was_too_much_to_write_is_counted_in_the_series(world: World) -> None:
-    await world.tell(*(problem() for _ in range(50)))
+async def test_events_above_the_limit_are_counted_in_the_series(world: World) -> None:
+    await world.record(*(problem() for _ in range(50)))
     world.seconds += RATE.every
-    await world.tell(problem())
+    await world.record(problem())
     assert world.cluster.requests == RATE.burst + 1
     assert world.cluster.series["qwen-0"]["count"] == 51
 
 
 @pytest.mark.parametrize(
-    ("failure", "outcome", "words"),
+    ("failure", "outcome", "logged"),
     [
         (UnavailableError("down", request="CREATE", status=503), "failed", "an Event could not be written"),
         (RefusedError("forbidden", request="CREATE", status=403), "failed", "an Event could not be written"),
@@ -181,42 +179,42 @@ async def test_what_was_too_much_to_write_is_counted_in_the_series(world: World)
         ),
     ],
 )  # fmt: skip
-async def test_an_event_that_fails_is_counted_and_ends_nothing(
-    world: World, failure: ClusterError, outcome: str, words: str, caplog: pytest.LogCaptureFixture
+async def test_a_failed_write_is_counted_and_does_not_stop_the_recorder(
+    world: World, failure: ClusterError, outcome: str, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.cluster.failure = failure
-    await world.tell(problem())
+    await world.record(problem())
     assert world.outcomes == {outcome: 1}
-    assert (words in caplog.text) if words else (caplog.text == "")
+    assert (logged in caplog.text) if logged else (caplog.text == "")
     world.cluster.failure = None
-    await world.tell(problem())
+    await world.record(problem())
     assert world.outcomes["written"] == 1
 
 
-async def test_announcing_never_waits_and_what_does_not_fit_is_dropped(world: World) -> None:
+async def test_recording_never_waits_and_events_above_the_limit_are_dropped(world: World) -> None:
     world.cluster.answers.clear()
     for number in range(MAX_WAITING + 10):
         world.recorder.record(IDENTITY, problem(f"note {number}"))
     assert world.outcomes == {"dropped": 10}
-    await world.tell()
+    await world.record()
     assert world.cluster.requests == 1
-    # Those that waited when the task ended; the one on its way is neither written nor dropped.
+    # Events that waited when the task ended are dropped. The one that was being written counts as neither.
     assert world.outcomes == {"dropped": 10 + MAX_WAITING - 1}
 
 
-async def test_what_waits_about_an_object_that_goes_is_dropped(world: World) -> None:
+async def test_waiting_events_of_a_deleted_object_are_dropped(world: World) -> None:
     other = Identity(name="other", namespace="serving", uid="u-2")
     world.recorder.record(IDENTITY, problem("gone"))
     world.recorder.record(other, problem("there"))
     world.recorder.forget(Key("serving", "qwen"))
-    await world.tell()
+    await world.record()
     assert world.cluster.notes() == ["there"]
     assert world.outcomes == {"dropped": 1, "written": 1}
 
 
-async def test_memory_is_bounded(world: World) -> None:
+async def test_the_memory_of_the_recorder_is_bounded(world: World) -> None:
     for number in range(MAX_KNOWN + 10):
-        await world.tell(problem(), identity=Identity(name="qwen", namespace="serving", uid=str(number)))
+        await world.record(problem(), identity=Identity(name="qwen", namespace="serving", uid=str(number)))
     assert world.outcomes == {"written": MAX_KNOWN + 10}
     kept = [len(held) for held in vars(world.recorder).values() if isinstance(held, OrderedDict | deque)]
     assert sorted(kept) == [0, MAX_KNOWN]

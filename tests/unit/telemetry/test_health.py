@@ -1,4 +1,4 @@
-"""What the probes are told."""
+"""Responses to the liveness and readiness probes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.virtual import run_virtually
 
 
 class Clock:
-    """A time that the test sets."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -30,7 +30,7 @@ def get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_a_replica_is_alive_from_the_start_and_ready_once_the_api_server_has_answered() -> None:
+def test_a_replica_is_alive_from_the_start_and_ready_after_a_response_of_the_api_server() -> None:
     health = Health(clock=Clock())
     port = HealthServer(health).start(0)
     assert get(port, "/healthz") == (200, "ok\n")
@@ -43,7 +43,7 @@ def test_a_replica_is_alive_from_the_start_and_ready_once_the_api_server_has_ans
     assert get(port, "/other")[0] == 404
 
 
-def test_a_replica_that_stops_is_alive_but_not_ready() -> None:
+def test_a_stopping_replica_is_alive_but_not_ready() -> None:
     health = Health(clock=Clock())
     health.answered(200)
     health.stopping = True
@@ -51,7 +51,7 @@ def test_a_replica_that_stops_is_alive_but_not_ready() -> None:
     assert health.why_dead() == []
 
 
-def test_a_stuck_event_loop_is_told_by_the_server_which_does_not_need_it() -> None:
+def test_a_stuck_event_loop_is_reported_by_the_health_server_in_its_own_thread() -> None:
     clock = Clock()
     health = Health(clock=clock)
     port = HealthServer(health).start(0)
@@ -61,7 +61,7 @@ def test_a_stuck_event_loop_is_told_by_the_server_which_does_not_need_it() -> No
     assert get(port, "/healthz") == (503, "the event loop has been stuck for 30 s\n")
 
 
-def test_the_beat_of_the_event_loop_keeps_it_alive() -> None:
+def test_heartbeats_of_the_event_loop_keep_the_replica_alive() -> None:
     async def beat_for_a_while() -> float:
         loop = asyncio.get_running_loop()
         health = Health(clock=loop.time)
@@ -78,7 +78,7 @@ def test_the_beat_of_the_event_loop_keeps_it_alive() -> None:
     assert run_virtually(beat_for_a_while()) == 0.0
 
 
-def test_a_pass_that_never_ends_is_a_reason_to_restart() -> None:
+def test_a_reconcile_that_never_ends_fails_the_liveness_probe() -> None:
     health = Health(clock=Clock())
     health.longest_pass = lambda: STUCK_SECONDS
     assert health.why_dead() == []
@@ -86,7 +86,7 @@ def test_a_pass_that_never_ends_is_a_reason_to_restart() -> None:
     assert health.why_dead() == ["a pass over one object has been going on for 301 s"]
 
 
-def test_who_leads_and_how_the_loop_lags_is_shown_as_it_is_when_somebody_looks() -> None:
+def test_leadership_and_lag_of_the_event_loop_are_computed_at_the_time_of_the_scrape() -> None:
     clock, registry, leads = Clock(), CollectorRegistry(), [False]
     export_health(Health(clock=clock), leads=lambda: leads[0], registry=registry)
     assert registry.get_sample_value("epd_operator_leader") == 0.0

@@ -1,4 +1,4 @@
-"""Lines of the log: JSON, one a record, with the object that they speak of."""
+"""Log lines are JSON, one per record, with the object that they are about."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ OBJECT = {"namespace": "serving", "deployment": "qwen"}
 
 @pytest.fixture
 def output() -> Iterator[io.StringIO]:
-    """What the operator writes to its log, from whichever logger."""
-    gc.collect()  # what earlier tests left behind complains now
+    """The output of all loggers."""
+    gc.collect()  # objects of earlier tests may log when they are collected
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
@@ -54,24 +54,24 @@ def lines(output: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.getvalue().splitlines()]
 
 
-class Strange(MemoryCluster):
-    """Says something with a logger that knows nothing of objects, as libraries do."""
+class LoggingCluster(MemoryCluster):
+    """Logs with a logger that has no information about objects, as libraries do."""
 
     async def list(self, kind: Kind, *, namespace: str | None, selector: str = "") -> list[dict[str, Any]]:
         logging.getLogger("aiohttp.client").warning("reading %s", kind.plural)
         return await super().list(kind, namespace=namespace, selector=selector)
 
 
-async def made(cluster: MemoryCluster, *keys: Key) -> None:
-    """Passes over the keys by two workers."""
+async def reconcile_all(cluster: MemoryCluster, *keys: Key) -> None:
+    """Reconcile the keys with two workers."""
     queue: WorkQueue[Key] = WorkQueue(clock=lambda: 0.0, random=lambda: 0.0)
     workers = Workers(queue=queue, reconciler=Reconciler(cluster), metrics=Metrics(), clock=lambda: 0.0)
     for key in keys:
         queue.add(key)
-    await ended(workers.run(2))
+    await run_until_idle(workers.run(2))
 
 
-async def ended(work: Any) -> None:
+async def run_until_idle(work: Any) -> None:
     task = asyncio.ensure_future(work)
     for _ in range(200):
         await asyncio.sleep(0)
@@ -81,44 +81,44 @@ async def ended(work: Any) -> None:
 
 
 @pytest.mark.parametrize("failure", [None, UnavailableError("down", request="LIST"), ValueError("a mistake")])
-async def test_every_line_of_a_pass_names_the_object_and_the_pass_whoever_writes_it(
+async def test_every_log_line_of_a_reconcile_names_the_object_and_the_reconcile(
     output: io.StringIO, failure: Exception | None
 ) -> None:
-    cluster = Strange()
+    cluster = LoggingCluster()
     cluster.create(raw_spec("Aggregated"))
     if failure is not None:
         cluster.failures["LIST", "Pod"] = failure  # type: ignore[assignment]
-    await made(cluster, KEY)
+    await reconcile_all(cluster, KEY)
     found = lines(output)
     assert {line["logger"] for line in found} == {"aiohttp.client", "epd_operator.reconcile.workers"}
     assert [line for line in found if not {**OBJECT, "pass": 1}.items() <= line.items()] == []
 
 
-async def test_two_passes_at_the_same_time_do_not_mix_their_keys(output: io.StringIO) -> None:
+async def test_two_concurrent_reconciles_do_not_mix_their_keys(output: io.StringIO) -> None:
     class Slow(MemoryCluster):
         async def get(self, kind: Kind, *, namespace: str, name: str) -> dict[str, Any] | None:
             for _ in range(3):
                 await asyncio.sleep(0)
-                logging.getLogger("anybody").info(name)
+                logging.getLogger("library").info(name)
             return await super().get(kind, namespace=namespace, name=name)
 
-    await made(Slow(), Key("serving", "a"), Key("serving", "b"))
+    await reconcile_all(Slow(), Key("serving", "a"), Key("serving", "b"))
     found = [(line["message"], line["deployment"], line["pass"]) for line in lines(output)]
     assert sorted(set(found)) == [("a", "a", 1), ("b", "b", 2)]
 
 
-async def test_lines_about_events_name_the_object_and_lines_about_nothing_name_none(output: io.StringIO) -> None:
+async def test_lines_about_events_name_the_object_and_lines_about_the_operator_name_none(output: io.StringIO) -> None:
     class Refusing(MemoryCluster):
         async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[override]
             raise RefusedError(f"no {kind.plural} in {namespace}, {len(body)}", request="CREATE", status=403)
 
     recorder = EventRecorder(Refusing(), count=lambda *_: None, reporter="r", clock=lambda: 0.0, now=utc_now)
-    event = StatusEvent(type=EventType.NORMAL, reason="Resumed", action=Action.RECONCILE, note="words")
+    event = StatusEvent(type=EventType.NORMAL, reason="Resumed", action=Action.RECONCILE, note="text")
     recorder.record(Identity(name="qwen", namespace="serving", uid="u"), event)
-    await ended(recorder.run())
+    await run_until_idle(recorder.run())
     with log_context(KEY):
         pass
-    logging.getLogger("anybody").info("of the operator itself")
+    logging.getLogger("library").info("of the operator itself")
     about_event, about_nothing = lines(output)
     assert OBJECT.items() <= about_event.items()
     assert OBJECT.keys().isdisjoint(about_nothing)
@@ -136,14 +136,14 @@ def test_lines_of_kopf_name_the_object(output: io.StringIO, kind: str, expected:
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\u2028", '{"level": "error"}', "\x1b[31m", "\ud800", "%s %d", "é" * 100_000])
-def test_whatever_is_logged_stays_one_line_of_bounded_length(output: io.StringIO, text: str) -> None:
-    logging.getLogger("anybody").warning("%s", text)
+def test_every_message_is_one_line_of_bounded_length(output: io.StringIO, text: str) -> None:
+    logging.getLogger("library").warning("%s", text)
     (raw,) = output.getvalue().encode().splitlines()
     assert json.loads(raw)["message"][:10] == text[:10]
     assert len(json.loads(raw)["message"]) <= MAX_MESSAGE
 
 
-def test_words_that_do_not_fit_their_arguments_are_logged_all_the_same() -> None:
+def test_a_message_that_does_not_fit_its_arguments_is_logged_unformatted() -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, "%d pods", ("many",), None)
     assert json.loads(JsonFormatter().format(record))["message"] == "%d pods"
 
@@ -157,7 +157,7 @@ def test_a_traceback_is_one_field_of_bounded_length_that_ends_with_the_error(out
         fail()
     except ValueError:
         with log_context(KEY):
-            logging.getLogger("anybody").exception("failed")
+            logging.getLogger("library").exception("failed")
     (line,) = lines(output)
     assert line["traceback"].endswith("the end")
     assert len(line["traceback"]) <= MAX_TRACEBACK
@@ -168,8 +168,8 @@ def test_a_traceback_is_one_field_of_bounded_length_that_ends_with_the_error(out
     ("level", "name"),
     [(10, "debug"), (20, "info"), (25, "warning"), (30, "warning"), (40, "error"), (50, "critical"), (99, "critical")],
 )
-def test_names_of_levels_are_five(level: int, name: str) -> None:
-    record = logging.LogRecord("x", level, "", 0, "words", None, None)
+def test_levels_have_one_of_five_names(level: int, name: str) -> None:
+    record = logging.LogRecord("x", level, "", 0, "text", None, None)
     assert json.loads(JsonFormatter().format(record))["level"] == name
 
 
@@ -177,7 +177,7 @@ def test_names_of_levels_are_five(level: int, name: str) -> None:
     "code",
     ["raise ValueError('unforeseen')", "import threading; t = threading.Thread(target=int, args=['x']); t.start()"],
 )
-def test_an_error_that_nobody_catches_ends_in_the_log_as_json(code: str) -> None:
+def test_an_uncaught_error_is_logged_as_json(code: str) -> None:
     program = f"from epd_operator.telemetry.logs import configure_logging\nconfigure_logging('INFO')\n{code}"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     (line,) = (json.loads(line) for line in ran.stderr.splitlines())

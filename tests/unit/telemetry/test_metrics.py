@@ -1,4 +1,4 @@
-"""Metrics of the operator, as a scraper reads them."""
+"""Metrics of the operator, as Prometheus reads them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAMILIES = ("info", "condition", "stage_replicas", "generation", "observed_gener
 
 
 class Operator:
-    """Queue, workers and resync over a cluster in memory, at a time that only the test moves."""
+    """Queue, workers and resync with a cluster in memory and a clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -59,9 +59,9 @@ class Operator:
 
     @asynccontextmanager
     async def running(self, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-        """A task, until it has nothing more to do; then it is cancelled."""
+        """Run a task until it waits, and cancel it at the end of the block."""
         task = asyncio.ensure_future(work)
-        await settled()
+        await run_until_idle()
         yield
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -74,8 +74,8 @@ class Operator:
         )  # fmt: skip
 
 
-async def settled() -> None:
-    """Let all tasks run as far as they can."""
+async def run_until_idle() -> None:
+    """Let all tasks run until they wait."""
     for _ in range(200):
         await asyncio.sleep(0)
 
@@ -85,7 +85,7 @@ def operator() -> Operator:
     return Operator()
 
 
-async def test_a_queue_that_nobody_serves_grows_older_while_nothing_happens(operator: Operator) -> None:
+async def test_the_overdue_time_of_a_queue_without_workers_grows_without_new_events(operator: Operator) -> None:
     operator.queue.add(KEY)
     operator.queue.add(Key("serving", "later"), delay=60)
     operator.now += 42
@@ -93,12 +93,12 @@ async def test_a_queue_that_nobody_serves_grows_older_while_nothing_happens(oper
     assert operator.value("epd_operator_queue_overdue_seconds") == 42
 
 
-async def test_a_key_that_is_not_due_yet_is_not_overdue_by_less_than_nothing(operator: Operator) -> None:
+async def test_the_overdue_time_of_a_key_that_is_not_due_yet_is_zero(operator: Operator) -> None:
     operator.queue.add(KEY, delay=60)
     assert operator.value("epd_operator_queue_overdue_seconds") == 0
 
 
-async def test_the_wait_of_a_key_counts_from_when_it_was_due_and_not_from_when_it_was_added(operator: Operator) -> None:
+async def test_the_wait_of_a_key_starts_when_it_is_due_and_not_when_it_is_added(operator: Operator) -> None:
     operator.queue.add(KEY, delay=60)
     operator.now += 67
     await operator.queue.get()
@@ -107,7 +107,9 @@ async def test_the_wait_of_a_key_counts_from_when_it_was_due_and_not_from_when_i
     assert operator.value("epd_operator_queue_wait_seconds_bucket", le="5.0") == 0
 
 
-async def test_the_age_of_the_resync_grows_between_two_and_is_no_number_where_none_is_made(operator: Operator) -> None:
+async def test_the_age_of_the_resync_grows_between_two_resyncs_and_is_nan_while_none_are_made(
+    operator: Operator,
+) -> None:
     def age() -> float:
         found = operator.value("epd_operator_resync_age_seconds")
         assert found is not None
@@ -120,7 +122,7 @@ async def test_the_age_of_the_resync_grows_between_two_and_is_no_number_where_no
     assert math.isnan(age())
 
 
-async def test_a_resync_of_which_a_namespace_could_not_be_read_does_not_count(operator: Operator) -> None:
+async def test_a_resync_with_an_unreadable_namespace_does_not_count(operator: Operator) -> None:
     class Closed(MemoryCluster):
         async def list(self, *_: Any, namespace: str | None, **__: Any) -> list[dict[str, Any]]:
             operator.now += 5
@@ -140,19 +142,19 @@ def test_a_request_is_counted_with_its_duration(operator: Operator) -> None:
     assert operator.value("epd_operator_api_request_duration_seconds_sum", verb="APPLY") == 0.3
 
 
-async def test_failed_passes_are_counted_by_the_kind_of_error(operator: Operator) -> None:
+async def test_failed_reconciles_are_counted_by_the_kind_of_error(operator: Operator) -> None:
     operator.cluster.failures["GET", "EPDDeployment"] = UnavailableError("down", request="GET", status=503)
     operator.queue.add(KEY)
     async with operator.running(operator.workers.run(1)):
         operator.cluster.failures["GET", "EPDDeployment"] = ValueError("a mistake")  # type: ignore[assignment]
         operator.now += 60
         operator.queue.add(KEY)
-        await settled()
+        await run_until_idle()
     assert operator.value("epd_operator_reconcile_errors_total", error="Unavailable") == 1
     assert operator.value("epd_operator_reconcile_errors_total", error="Unexpected") == 1
 
 
-async def test_an_object_is_shown_also_after_a_pass_that_wrote_nothing(operator: Operator) -> None:
+async def test_an_object_is_exported_after_a_reconcile_without_writes(operator: Operator) -> None:
     operator.cluster.create(raw_spec("Aggregated", model={"name": "org/model"}))
     for _ in range(3):
         await Reconciler(operator.cluster).reconcile(KEY)
@@ -170,7 +172,7 @@ async def test_an_object_is_shown_also_after_a_pass_that_wrote_nothing(operator:
     assert operator.value("epd_deployment_observed_generation", **names) == 1
 
 
-async def test_a_change_that_no_pass_could_answer_shows_as_a_generation_that_was_not_observed(
+async def test_after_a_failed_reconcile_the_new_generation_is_exported_as_not_observed(
     operator: Operator,
 ) -> None:
     operator.cluster.create(raw_spec("Aggregated"))
@@ -185,7 +187,7 @@ async def test_a_change_that_no_pass_could_answer_shows_as_a_generation_that_was
     assert operator.value("epd_deployment_observed_generation", **names) == 1
 
 
-async def test_an_object_that_goes_takes_its_series_along_even_if_the_watch_missed_it(operator: Operator) -> None:
+async def test_series_of_a_deleted_object_are_removed_even_if_the_watch_missed_the_deletion(operator: Operator) -> None:
     operator.cluster.create(raw_spec("Aggregated"))
     operator.queue.add(KEY)
     async with operator.running(operator.workers.run(1)):
@@ -196,7 +198,7 @@ async def test_an_object_that_goes_takes_its_series_along_even_if_the_watch_miss
             assert operator.series() == set()
 
 
-async def test_an_instance_that_no_longer_leads_shows_no_objects(operator: Operator) -> None:
+async def test_a_replica_that_no_longer_leads_exports_no_objects(operator: Operator) -> None:
     operator.cluster.create(raw_spec("Aggregated"))
     operator.queue.add(KEY)
     async with operator.running(operator.workers.run(1)):

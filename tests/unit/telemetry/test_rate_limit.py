@@ -38,7 +38,7 @@ def test_keys_do_not_share_a_bucket() -> None:
     assert (allowed(limited, "a"), allowed(limited, "b")) == (3, 3)
 
 
-def test_of_too_many_buckets_the_one_that_was_used_least_recently_is_forgotten() -> None:
+def test_above_the_limit_the_least_recently_used_bucket_is_forgotten() -> None:
     limited = limit(Clock(), capacity=2)
     for key in ("a", "b", "a", "c"):
         allowed(limited, key)

@@ -1,4 +1,4 @@
-"""The pictures that the tiny model learns from and is asked about."""
+"""The pictures for training and testing the tiny model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_same_seed_draws_the_same_picture(what: Subject) -> None:
     assert pixels(draw(what)) == pixels(draw(what))
 
 
-def test_pictures_are_the_ones_the_shipped_model_was_measured_on() -> None:
+def test_the_pictures_equal_those_that_the_shipped_model_was_evaluated_on() -> None:
     digest = hashlib.sha256()
     for what in unseen(50):
         digest.update(what.answer.encode() + pixels(draw(what)))
@@ -58,13 +58,13 @@ def test_every_colour_and_shape_is_about_equally_likely() -> None:
     assert all(400 < times < 600 for times in answers.values())
 
 
-def test_unseen_subjects_have_seeds_that_training_cannot_draw() -> None:
+def test_unseen_subjects_have_seeds_that_training_never_uses() -> None:
     seeds = [what.seed for what in unseen(10, start=5)]
     assert seeds == [UNSEEN + number for number in range(5, 15)]
 
 
 @given(SUBJECTS)
-def test_a_shape_lies_inside_the_picture_on_plain_grey(what: Subject) -> None:
+def test_a_shape_is_inside_the_picture_on_a_grey_background(what: Subject) -> None:
     rows = rgb(draw(what))
     border = [*rows[0], *rows[-1], *(row[0] for row in rows), *(row[-1] for row in rows)]
     (most, times), *_ = Counter(border).most_common()
@@ -73,7 +73,7 @@ def test_a_shape_lies_inside_the_picture_on_plain_grey(what: Subject) -> None:
 
 
 @given(SUBJECTS)
-def test_a_shape_has_the_colour_that_its_answer_says(what: Subject) -> None:
+def test_a_shape_has_the_colour_of_its_answer(what: Subject) -> None:
     counts = Counter(pixel for row in rgb(draw(what)) for pixel in row)
     painted = next(colour for colour, _ in counts.most_common() if len(set(colour)) > 1)
 
@@ -85,7 +85,7 @@ def test_a_shape_has_the_colour_that_its_answer_says(what: Subject) -> None:
 
 
 @given(SUBJECTS, st.sampled_from([64, 128, 224]))
-def test_a_png_and_a_data_url_hold_the_drawn_picture(what: Subject, size: int) -> None:
+def test_a_png_and_a_data_url_contain_the_drawn_picture(what: Subject, size: int) -> None:
     expected = draw(what, size=size)
     assert expected.size == (size, size)
     assert pixels(Image.open(io.BytesIO(png(what, size=size)))) == pixels(expected)

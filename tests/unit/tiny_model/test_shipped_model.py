@@ -1,4 +1,4 @@
-"""The checkpoint in the repository, and what it was taught."""
+"""The checkpoint in the repository and its training data."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def test_the_weights_have_the_type_that_the_configuration_names() -> None:
     assert shipped("config.json")["dtype"] == "float16"
 
 
-def test_the_vision_tower_feeds_deeper_layers_too() -> None:
+def test_the_vision_encoder_has_deepstack_layers() -> None:
     vision = shipped("config.json")["vision_config"]
     assert vision["deepstack_visual_indexes"]
     assert max(vision["deepstack_visual_indexes"]) < vision["depth"]
 
 
 @pytest.mark.parametrize("name", ["preprocessor_config.json", "video_preprocessor_config.json"])
-def test_no_picture_costs_more_than_sixteen_tokens(name: str) -> None:
+def test_no_picture_uses_more_than_sixteen_tokens(name: str) -> None:
     processor = shipped(name)
     pixels_a_token = (processor["patch_size"] * processor["merge_size"]) ** 2
     assert processor["size"]["longest_edge"] // pixels_a_token == 16
 
 
-def test_training_never_draws_a_picture_that_counts_as_unseen(lessons: ModuleType) -> None:
+def test_training_never_uses_a_picture_that_counts_as_unseen(lessons: ModuleType) -> None:
     chance = random.Random(1)
     drawn = [lessons.lesson(chance, text_only=False) for _ in range(500)]
     assert all(0 <= each.picture.seed < UNSEEN for each in drawn)

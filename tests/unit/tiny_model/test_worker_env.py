@@ -30,7 +30,7 @@ exit 2
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own, and a PATH whose only program can be a `uv`."""
+    """An empty cache, and a PATH to which a test can add a `uv`."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("EPD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COUNTS", str(tmp_path / "counts"))
@@ -45,7 +45,7 @@ def put_uv(place: Path, script: str) -> None:
     uv.chmod(0o755)
 
 
-def test_the_environment_is_installed_once_and_then_found(place: Path) -> None:
+def test_the_environment_is_installed_once_and_then_reused(place: Path) -> None:
     put_uv(place, INSTALLING_UV)
     site_packages = ensure()
     assert (site_packages / "module.py").read_text() == "complete\n"
@@ -53,7 +53,7 @@ def test_the_environment_is_installed_once_and_then_found(place: Path) -> None:
     assert (place / "counts").read_text() == "run\n"
 
 
-def test_callers_at_the_same_time_share_one_installation(place: Path) -> None:
+def test_concurrent_callers_share_one_installation(place: Path) -> None:
     put_uv(place, INSTALLING_UV)
     found: list[Path] = []
     threads = [threading.Thread(target=lambda: found.append(ensure())) for _ in range(4)]
@@ -66,7 +66,7 @@ def test_callers_at_the_same_time_share_one_installation(place: Path) -> None:
     assert (place / "counts").read_text() == "run\n"
 
 
-def test_a_failed_installation_says_why_and_is_not_taken_for_a_whole_one(place: Path) -> None:
+def test_a_failed_installation_reports_its_cause_and_is_not_used(place: Path) -> None:
     put_uv(place, FAILING_UV)
     with pytest.raises(WorkerEnvironmentError, match=r"(?s)no route to the index.*10 GB free"):
         ensure()
@@ -74,7 +74,7 @@ def test_a_failed_installation_says_why_and_is_not_taken_for_a_whole_one(place: 
     assert (ensure() / "module.py").read_text() == "complete\n"
 
 
-def test_a_python_without_wheels_is_refused_with_those_that_have_them(
+def test_an_unsupported_python_is_refused_with_the_supported_versions(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_uv(place, INSTALLING_UV)
@@ -83,7 +83,7 @@ def test_a_python_without_wheels_is_refused_with_those_that_have_them(
         ensure()
 
 
-def test_a_broken_uv_is_passed_over_for_the_private_one(place: Path) -> None:
+def test_the_private_uv_is_used_if_the_one_on_the_path_is_broken(place: Path) -> None:
     private = place / "cache" / "uv" / worker_env.private_uv_key() / "bin" / "uv"
     private.parent.mkdir(parents=True)
     put_uv(place, INSTALLING_UV)
@@ -110,7 +110,7 @@ def test_the_key_changes_with_lock_python_and_machine() -> None:
         ({}, Path.home() / ".cache" / "epd-operator"),
     ],
 )
-def test_the_cache_is_where_the_user_says(environ: dict[str, str], expected: Path) -> None:
+def test_the_cache_folder_is_set_by_environment_variables(environ: dict[str, str], expected: Path) -> None:
     assert cache_root(environ) == expected
 
 

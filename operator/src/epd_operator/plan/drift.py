@@ -30,6 +30,9 @@ _MERGE_KEYS = {
 _UNSET_DIFFERS_FROM_EMPTY = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
 """Fields whose absence has another meaning than an empty value. The API server stores their empty values."""
 
+_TEXT_FIELDS = {"annotations", "args", "command", "labels", "matchLabels", "nodeSelector", "value"}
+"""Fields of text. Elsewhere two texts that are the same quantity are equal; here ``1024Mi`` and ``1Gi`` differ."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DriftRules:
@@ -57,7 +60,7 @@ def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
     return {**child, "metadata": {**metadata, "annotations": annotations}}
 
 
-def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str = "") -> bool:
+def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str = "", is_text: bool = False) -> bool:
     """Whether the live object has every planned value. Fields that the API server added do not count.
 
     Args:
@@ -65,13 +68,15 @@ def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str
         live: the value at the API server; None if it has none.
         rules: rules of the child's kind.
         field: name of the field that has the value.
+        is_text: the value is text, or consists of text: quantities have no meaning in it.
     """
+    is_text = is_text or field in _TEXT_FIELDS
     exact = field in rules.exact_fields and planned is not None and live is not None
-    contained = _contains(live, planned, rules=rules, field=field)
-    return contained and (not exact or _contains(planned, live, rules=rules, field=field))
+    contained = _contains(live, planned, rules=rules, field=field, is_text=is_text)
+    return contained and (not exact or _contains(planned, live, rules=rules, field=field, is_text=is_text))
 
 
-def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str) -> bool:
+def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str, is_text: bool) -> bool:
     """Whether one value has everything that the other has."""
     if planned is None:
         # Null means that the API server sets the value.
@@ -81,12 +86,13 @@ def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str) -> bool
         return _is_empty(planned) and field not in _UNSET_DIFFERS_FROM_EMPTY
     if isinstance(planned, Mapping):
         return isinstance(live, Mapping) and all(
-            matches(value, live.get(key), rules=rules, field=key) for key, value in planned.items()
+            matches(value, live.get(key), rules=rules, field=key, is_text=is_text) for key, value in planned.items()
         )
     if isinstance(planned, list):
-        return isinstance(live, list) and _lists_match(planned, live, rules=rules, key=_MERGE_KEYS.get(field))
-    if planned == live:
-        return True
+        key = _MERGE_KEYS.get(field)
+        return isinstance(live, list) and _lists_match(planned, live, rules=rules, key=key, is_text=is_text)
+    if planned == live or is_text:
+        return bool(planned == live)
     return isinstance(planned, str | int | float) and isinstance(live, str | int) and are_equal(str(planned), str(live))
 
 
@@ -103,12 +109,14 @@ def _is_empty(planned: Any) -> bool:
     return not planned
 
 
-def _lists_match(planned: list[Any], live: list[Any], *, rules: DriftRules, key: str | None) -> bool:
+def _lists_match(planned: list[Any], live: list[Any], *, rules: DriftRules, key: str | None, is_text: bool) -> bool:
     if key is not None and all(isinstance(item, Mapping) and key in item for item in planned):
         found = {item.get(key): item for item in live if isinstance(item, Mapping)}
-        return all(item[key] in found and matches(item, found[item[key]], rules=rules) for item in planned)
+        return all(
+            item[key] in found and matches(item, found[item[key]], rules=rules, is_text=is_text) for item in planned
+        )
     return len(planned) == len(live) and all(
-        matches(item, other, rules=rules) for item, other in zip(planned, live, strict=True)
+        matches(item, other, rules=rules, is_text=is_text) for item, other in zip(planned, live, strict=True)
     )
 
 
