@@ -111,7 +111,7 @@ WARNINGS = [
          {"transfer.ucx.transports": ["tcp", "cuda_copy", "self"]}),
     Case("RDMAWithoutDevice", "RDMA only, without a device", "spec.transfer.rdmaResource",
          {"transfer.ucx.transports": ["rc", "cuda_copy", "self"]}),
-    Case("UnusedRDMA", "devices where embeddings stay in the pod", "spec.transfer.rdmaResource",
+    Case("UnusedRDMA", "devices for co-located groups", "spec.transfer.rdmaResource",
          {"transfer.rdmaResource": "rdma/ib"}, C),
     Case("UnusedRDMA", "devices that no transport uses", "spec.transfer.rdmaResource",
          {"transfer.rdmaResource": "rdma/ib", "transfer.ucx.transports": ["tcp", "self"]}),

@@ -87,6 +87,9 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
   message: >-
     'spec.transfer.rdmaResource: ' + (object.spec.topology == 'Disaggregated'
     ? 'no transport uses the RDMA devices. Add rc to spec.transfer.ucx.transports, or remove this field.'
+    : object.spec.topology == 'CoLocated'
+    ? 'in topology CoLocated, only embeddings from an encoder of another group use the RDMA devices. Remove this field, or
+    accept the warning.'
     : 'in topology ' + object.spec.topology + ', embeddings stay in their pod, so the RDMA devices are not used. Remove
     this field.')
 - name: FrontendsWithoutTCP
