@@ -247,21 +247,6 @@ def test_the_values_for_production_of_the_guide_are_accepted(render: Any) -> Non
     assert "PodDisruptionBudget" in kinds(objects)
 
 
-def test_the_guide_lists_every_permission_of_the_operator(render: Any) -> None:
-    listed = set()
-    for line in GUIDE.read_text().split("<!-- rights -->")[1].split("\n\n")[0].splitlines()[3:]:
-        group, resources, verbs, _ = (cell.strip() for cell in line.strip("|").split("|"))
-        names = re.findall(r"`([a-z/]+)`", resources)
-        listed |= {(group.strip("`"), name, verb) for name in names for verb in verbs.split(", ")}
-    granted = set()
-    for rule in one([item for item in render({}) if item["metadata"]["name"] == "epd-operator"], "ClusterRole")[
-        "rules"
-    ]:
-        for group in rule["apiGroups"]:
-            granted |= {(group or "core", name, verb) for name in rule["resources"] for verb in rule["verbs"]}
-    assert listed == granted
-
-
 POLICIES = sorted(path.relative_to(CHART) for path in (CHART / "templates" / "admission").glob("*.yaml"))
 
 
