@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from epd_operator.api.v1alpha1.epddeployment import TransferMode
+from epd_operator.api.v1alpha1.stages import Routing
 from epd_operator.backends import dynamo
+from epd_operator.backends.backend import Backend, EngineSettings
+from epd_operator.backends.dynamo import Role
 from epd_operator.backends.registry import (
     ALLOWED_VARIABLES,
     BACKENDS,
@@ -11,6 +17,58 @@ from epd_operator.backends.registry import (
     OWNED_VARIABLES,
     Framework,
 )
+
+every_backend = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+
+
+def flags(line: list[str]) -> set[str]:
+    """The flags of a command line, after the interpreter and the module."""
+    return {word.split("=")[0] for word in line[3:] if word.startswith("-")}
+
+
+def is_refused(variable: str) -> bool:
+    """Whether the API refuses the variable in the env of users."""
+    owned = variable in OWNED_VARIABLES or variable.startswith(OWNED_VARIABLE_PREFIXES)
+    return owned and variable not in ALLOWED_VARIABLES
+
+
+@every_backend
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.FRONTEND])
+@pytest.mark.parametrize("everything_set", [False, True])
+def test_the_api_refuses_every_flag_that_an_engine_gets(backend: Backend, role: Role, everything_set: bool) -> None:
+    options = {"gpus": 4, "embedding_cache_gib": 8, "gpu_memory_percent": 78, "frontend_decoding": True}
+    settings = EngineSettings(role=role, model="m", served_name="s", **(options if everything_set else {}))
+    written = flags(backend.command(settings))
+    assert written
+    assert written <= set(OWNED_FLAGS)
+
+
+@pytest.mark.parametrize("routing", Routing)
+def test_the_api_refuses_every_flag_that_a_frontend_gets(routing: Routing) -> None:
+    written = flags(dynamo.frontend_command(namespace="n", port=1, routing=routing, args=[]))
+    assert written
+    assert written <= set(OWNED_FLAGS)
+
+
+@every_backend
+@pytest.mark.parametrize("mode", TransferMode)
+def test_the_api_refuses_every_variable_of_a_backend(backend: Backend, mode: TransferMode) -> None:
+    written = {
+        *backend.pod_environment,
+        *backend.process_environment(mode, 1),
+        *backend.encoder_memory_environment(1),
+    }
+    assert {name for name in written if not is_refused(name)} == set()
+
+
+def test_the_api_refuses_every_variable_of_dynamo() -> None:
+    written = {
+        *dynamo.POD_FIELDS,
+        *dynamo.pod_environment(namespace="n"),
+        *dynamo.process_environment(container="c", system_port=1),
+        *(name for role in Role for name in dynamo.role_environment(role)),
+    }
+    assert {name for name in written if not is_refused(name)} == set()
 
 
 def test_every_framework_has_a_backend() -> None:
