@@ -1,4 +1,4 @@
-"""Starts the servers, the election and the leader tasks, and runs them in one event loop."""
+"""Starts the servers, each in its own thread, and runs the election and the leader tasks in one event loop."""
 
 from __future__ import annotations
 
