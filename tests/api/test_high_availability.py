@@ -119,7 +119,7 @@ def test_a_leader_that_is_stopped_releases_the_lease_and_exits_with_success(pair
     assert pair.leader.exit_code() == 0, pair.leader.log.read_text()
     assert logged(pair.leader, "released the Lease")
     pair.standby_takes_over()
-    assert logged(pair.standby, "the holder of the Lease is nobody")
+    assert logged(pair.standby, "the Lease has no holder")
     pair.standby.signal(signal.SIGTERM)
     assert pair.standby.exit_code() == 0
 

@@ -11,8 +11,8 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.cluster.client import Request
 from epd_operator.loads.fetch import PageOutcome
 from epd_operator.objects.identity import Key, StageKey
-from epd_operator.plan.status.events import Action, EventType, StatusEvent
 from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.plan.status.status_events import Action, EventType, StatusEvent
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.scaling.model import Decision, ScalingReason
 from epd_operator.telemetry import events, health
