@@ -149,4 +149,4 @@ def test_without_the_api_server_a_replica_is_healthy_but_not_ready(
     replica.wait_for("a failure to read the lease", lambda: "GET /apis/coordination" in replica.log.read_text())
     assert replica.is_alive
     assert not replica.is_ready
-    assert "no answer yet" in replica.page("/readyz")[1]
+    assert "not answered successfully yet" in replica.page("/readyz")[1]
