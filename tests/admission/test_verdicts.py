@@ -14,7 +14,7 @@ from epd_local.builds import pypi
 from epd_local.locations import locations
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_operator.plan.workloads.deployment import deployment as stage_deployment
 from support.admission import apply, collection, named, names, quiet, warnings
 from support.admission_cases import DENIALS, FINE, WARNINGS, Case, Fine, old_object, scaled

@@ -13,11 +13,11 @@ import pytest
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.kinds import DEPLOYMENT, EVENT, POD
-from epd_operator.plan.status.events import MAX_NOTE, StatusEvent, scaling_event
+from epd_operator.plan.status.status_events import MAX_NOTE, StatusEvent, scaling_event
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.scaling.model import Decision, ScalingReason
 from epd_operator.telemetry.deployment_metrics import DeploymentMetrics
-from epd_operator.telemetry.events import RATE, EventOutcome, EventRecorder
+from epd_operator.telemetry.event_recorder import RATE, EventOutcome, EventRecorder
 from epd_operator.telemetry.reports import Reports
 from support.operated import PRIMARIES, World
 from support.specs import raw_spec

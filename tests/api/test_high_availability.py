@@ -119,7 +119,7 @@ def test_a_leader_that_is_stopped_releases_the_lease_and_exits_with_success(pair
     assert pair.leader.exit_code() == 0, pair.leader.log.read_text()
     assert logged(pair.leader, "released the Lease")
     pair.standby_takes_over()
-    assert logged(pair.standby, "the holder of the Lease is nobody")
+    assert logged(pair.standby, "the Lease has no holder")
     pair.standby.signal(signal.SIGTERM)
     assert pair.standby.exit_code() == 0
 
@@ -149,4 +149,4 @@ def test_without_the_api_server_a_replica_is_healthy_but_not_ready(
     replica.wait_for("a failure to read the lease", lambda: "GET /apis/coordination" in replica.log.read_text())
     assert replica.is_alive
     assert not replica.is_ready
-    assert "no answer yet" in replica.page("/readyz")[1]
+    assert "not answered successfully yet" in replica.page("/readyz")[1]

@@ -144,6 +144,15 @@ def test_an_operator_with_an_older_role_reconciles_all_kinds_that_it_may_read(
         replica.wait_for("no condition any more", lambda: stalled(server, "one")[:1] == ["Settled"])
 
 
+def test_an_api_server_that_does_not_serve_an_optional_kind_gets_all_other_children(tmp_path: Path) -> None:
+    with ApiServer(folder=tmp_path / "apiserver", api_flags=["--runtime-config=policy/v1=false"]) as server:
+        server.install_crds(ROOT / "crds")
+        with Replica(kubeconfig=server.kubeconfig, log=tmp_path / "operator.log") as replica:
+            assert_reconciles(server, replica, "one")
+            replica.wait_for("a condition", lambda: stalled(server, "one")[:1] == ["ChildRefused"])
+            assert "a request for PodDisruptionBudget one-" in stalled(server, "one")[1]
+
+
 def test_many_namespaces_are_watched_with_a_low_soft_limit_of_open_files(server: ApiServer, tmp_path: Path) -> None:
     server.install_crds(ROOT / "crds")
     names = [f"team-{number}" for number in range(12)]

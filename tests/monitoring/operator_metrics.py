@@ -11,11 +11,11 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.cluster.client import Request
 from epd_operator.loads.fetch import PageOutcome
 from epd_operator.objects.identity import Key, StageKey
-from epd_operator.plan.status.events import Action, EventType, StatusEvent
 from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.plan.status.status_events import Action, EventType, StatusEvent
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.scaling.model import Decision, ScalingReason
-from epd_operator.telemetry import events, health
+from epd_operator.telemetry import event_recorder, health
 from epd_operator.telemetry.deployment_metrics import DeploymentState
 from epd_operator.telemetry.metrics import Metrics
 from epd_operator.telemetry.scaling_metrics import PageMetrics, ScalingMetrics
@@ -68,7 +68,7 @@ class OperatorMetrics:
         for verb, kind, status in (("GET", "EPDDeployment", 200), ("APPLY", "Deployment", 200), ("GET", "Pod", 404)):
             metrics.api.observe(Request(verb=verb, kind=kind, status=status, seconds=0.004))
         ready = StatusEvent(type=EventType.NORMAL, reason=Reason.ALL_STAGES_READY, action=Action.RECONCILE, note="x")
-        metrics.events.observe(ready, events.EventOutcome.WRITTEN)
+        metrics.events.observe(ready, event_recorder.EventOutcome.WRITTEN)
         for key, (topology, stages) in self._objects.items():
             state = DeploymentState(generation=3, model="tiny", status=good_status(topology, stages))
             metrics.objects.set_state(key, state)

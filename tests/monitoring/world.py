@@ -14,7 +14,7 @@ from typing import Any, Self
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import Identity, Key
 from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_PORT
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from monitoring.operator_metrics import OperatorMetrics
 from monitoring.pages import PageServer, recorded
 from support.apiserver import ApiServer

@@ -11,7 +11,7 @@ import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from support.apiserver import ApiServer
 from support.helm import Helm, binary
 from support.specs import TOPOLOGIES, raw_spec

@@ -43,13 +43,13 @@ class Hpa:
         proposed = recommended(pods, current=current, target=self.target)
         if proposed is None:
             return current
-        desired = self._stabilised(proposed, current=current, now=now)
+        desired = self._stabilized(proposed, current=current, now=now)
         desired = self._limited(desired, current=current, now=now)
         if desired != current:
             self.events.append((now, desired - current))
         return desired
 
-    def _stabilised(self, proposed: int, *, current: int, now: float) -> int:
+    def _stabilized(self, proposed: int, *, current: int, now: float) -> int:
         self.recommendations = [r for r in self.recommendations if r[0] > now - DOWN_WINDOW]
         highest = max([proposed, *(replicas for _, replicas in self.recommendations)])
         self.recommendations.append((now, proposed))

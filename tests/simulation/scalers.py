@@ -8,8 +8,8 @@ from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Metric, MetricTyp
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide_all
-from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
+from epd_operator.scaling.service_level import Latency
 from epd_operator.scaling.state import StageState
 from simulation.cluster import Pod, Stage, StageModel
 from simulation.engine import INTERVAL, Finished

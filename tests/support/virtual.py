@@ -32,6 +32,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumps.now
 
+    def freeze(self, seconds: float) -> None:
+        """Let time pass without running anything, as if the process was paused."""
+        self._jumps.now += seconds
+
 
 def run_virtually(main: Coroutine[Any, Any, T]) -> T:
     """Run to the end in virtual time."""

@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         action="append",
         default=[],
         metavar="NAME",
-        help="namespace to watch; can be parsed more than once (default: all namespaces)",
+        help="namespace to watch; can be given more than once (default: all namespaces)",
     )
     parser.add_argument("--workers", type=int, default=4, help="maximum number of concurrent reconciles (default: 4)")
     parser.add_argument("--metrics-port", type=int, default=8080, help="port of /metrics (default: 8080)")

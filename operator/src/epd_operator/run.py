@@ -111,7 +111,7 @@ async def _operate(
             jitter=jitter,
             on_watch_started=install_signal_handlers,
         )
-        health.longest_pass = queue.longest_pass
+        health.longest_reconcile = queue.longest_reconcile
         export_health(health, leads=lambda: tasks.active and may_write(), registry=metrics.registry)
         beat = asyncio.create_task(health.beat())
         try:

@@ -17,12 +17,12 @@ from epd_operator.objects.identity import Key
 from epd_operator.objects.kinds import Kind
 from epd_operator.plan.children.child_kind import Settings
 from epd_operator.plan.children.registry import OPTIONAL_KINDS, WATCHED_KINDS
-from epd_operator.plan.status.events import scaling_event
+from epd_operator.plan.status.status_events import scaling_event
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.reconcile.resync import resync
 from epd_operator.reconcile.workers import Workers
-from epd_operator.telemetry.events import EventRecorder
+from epd_operator.telemetry.event_recorder import EventRecorder
 from epd_operator.telemetry.metrics import Metrics
 from epd_operator.telemetry.reports import Reports
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics

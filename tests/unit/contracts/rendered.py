@@ -9,7 +9,7 @@ from typing import Any
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_worker import cli
 from epd_worker.spec import LaunchSpec
 from support.specs import TOPOLOGIES, spec

@@ -14,7 +14,7 @@ import yaml
 
 from epd_operator.api.v1alpha1 import EPDDeployment
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_operator.plan.status.reasons import ConditionType, Reason
 from epd_operator.telemetry.health import Health, export_health
 from epd_operator.telemetry.metrics import Metrics

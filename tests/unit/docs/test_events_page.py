@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from epd_operator.plan.status.events import Action, EventReason
 from epd_operator.plan.status.reasons import EventType, Reason, Section
+from epd_operator.plan.status.status_events import Action, EventReason
 from epd_operator.scaling.model import ScalingReason
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -17,7 +17,7 @@ from epd_operator.election.elector import Elector, LeadershipLostError
 from epd_operator.election.leader import SHUTDOWN_SECONDS, LeaderTasks, run_while_leading
 from epd_operator.election.rules import Timing
 from support.leases import MemoryLease
-from support.virtual import run_virtually
+from support.virtual import VirtualLoop, run_virtually
 
 TIMING = Timing()
 LATEST = TIMING.duration + TIMING.retry * 1.2
@@ -62,7 +62,7 @@ class Queue:
     def close(self) -> None:
         pass
 
-    def longest_pass(self) -> float:
+    def longest_reconcile(self) -> float:
         return self.busy
 
 
@@ -255,6 +255,18 @@ async def test_a_leader_whose_requests_get_no_response_stops_in_time() -> None:
         await leader.process
     await standby.wait_until_working()
     assert journal.overlaps() == []
+
+
+@in_virtual_time
+async def test_a_leader_whose_process_was_paused_stops_and_reports_the_pause() -> None:
+    _, _, leader, standby = await pair()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.freeze(TIMING.deadline + 1)
+    message = "the Lease was not renewed for 10 s: the process was paused or its event loop was blocked"
+    with pytest.raises(LeadershipLostError, match=f"^{message}$"):
+        await leader.process
+    await standby.wait_until_working()
 
 
 @in_virtual_time

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.loads.targets import readiness_of, targets_of
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from support.specs import spec
 
 IDENTITY = Identity(name="qwen", namespace="shop", uid="u")

@@ -20,12 +20,12 @@ from support.specs import TOPOLOGIES, names, namespaces, raw_spec, spec, specs
 from support.world import NOW, World
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
-PASSES = 200
+RECONCILES = 200
 
 
 def settle(wanted: EPDDeploymentSpec, world: World) -> int:
-    """Run passes until nothing is written; returns their number."""
-    for number in range(PASSES):
+    """Run reconciles until nothing is written; returns their number."""
+    for number in range(RECONCILES):
         observation = world.observation()
         plan = make_plan(wanted, observation=observation)
         status = status_of(wanted, plan=plan, observation=observation, now=NOW)
@@ -39,7 +39,7 @@ def settle(wanted: EPDDeploymentSpec, world: World) -> int:
         world.apply(plan)
         world.status = status
         world.step()
-    raise AssertionError(f"did not settle within {PASSES} passes: {world.status}")
+    raise AssertionError(f"did not settle within {RECONCILES} reconciles: {world.status}")
 
 
 @given(wanted=specs)

@@ -9,7 +9,7 @@ import pytest
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from support.specs import TOPOLOGIES, spec
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")

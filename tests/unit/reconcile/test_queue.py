@@ -159,11 +159,11 @@ async def test_a_backlog_is_not_a_pass_that_hangs() -> None:
     key = await next_key(waiting)
     assert key is not None
     assert waiting.overdue() == 1000
-    assert waiting.longest_pass() == 0
+    assert waiting.longest_reconcile() == 0
     clock.now += 301
-    assert waiting.longest_pass() == 301
+    assert waiting.longest_reconcile() == 301
     waiting.done(key)
-    assert waiting.longest_pass() == 0
+    assert waiting.longest_reconcile() == 0
 
 
 async def test_other_keys_are_served_while_one_waits() -> None:

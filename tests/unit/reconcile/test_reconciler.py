@@ -1,10 +1,12 @@
-"""Passes over what a cluster may hold and answer, without a cluster."""
+"""Reconciles of what a cluster may hold and answer, without a cluster."""
 
 from __future__ import annotations
 
 import pytest
 
-from epd_operator.cluster.errors import FaultError, RefusedError
+from epd_operator.cluster.errors import ClusterError, FaultError, NotFoundError, RefusedError
+from epd_operator.objects.kinds import Kind
+from epd_operator.plan.children.registry import OPTIONAL_KINDS
 from epd_operator.reconcile.reconciler import Key, Reconciler
 from support.memory import MemoryCluster
 from support.specs import raw_spec
@@ -48,6 +50,28 @@ async def test_a_child_that_may_not_be_deleted_is_told_and_keeps_no_status_from_
         "the API server refused a request for Deployment qwen-worker: a policy says no"
         in cluster.condition("Stalled")["message"]
     )
+
+
+@pytest.mark.parametrize("kind", OPTIONAL_KINDS)
+@pytest.mark.parametrize("error", [NotFoundError, RefusedError])
+async def test_an_optional_kind_that_cannot_be_listed_is_reported_and_the_other_children_are_written(
+    cluster: MemoryCluster, kind: Kind, error: type[ClusterError]
+) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    cluster.failures["LIST", kind.kind] = error("404 page not found", request="LIST")
+    result = await Reconciler(cluster).reconcile(KEY)
+    assert result.outcome == "refused"
+    assert ("Deployment", "qwen-worker") in cluster.objects
+    assert f"APPLY {kind.kind}" not in cluster.writes
+    assert f"a request for {kind.kind} " in cluster.condition("Stalled")["message"]
+    assert "404 page not found" in cluster.condition("Stalled")["message"]
+
+
+async def test_a_required_kind_that_is_not_served_fails_the_reconcile(cluster: MemoryCluster) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    cluster.failures["LIST", "Deployment"] = NotFoundError("404 page not found", request="LIST", status=404)
+    with pytest.raises(NotFoundError):
+        await Reconciler(cluster).reconcile(KEY)
 
 
 async def test_a_spec_with_any_number_of_mistakes_is_told_within_bounds(cluster: MemoryCluster) -> None:

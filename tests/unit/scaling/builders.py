@@ -8,8 +8,8 @@ from typing import Any
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Metric, MetricType, ScaleDownRules, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
-from epd_operator.scaling.latency import SloRisk
 from epd_operator.scaling.model import Decision, PodLoad, StageObservation
+from epd_operator.scaling.service_level import SloRisk
 from epd_operator.scaling.stage import finalize, propose
 from epd_operator.scaling.state import StageState
 

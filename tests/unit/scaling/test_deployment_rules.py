@@ -87,7 +87,7 @@ def test_a_lagging_stage_that_is_not_scaled_here_is_named_by_the_other() -> None
     external = Autoscaling(mode=AutoscalingMode.EXTERNAL, max_replicas=20)
     found = decided([even(5, 1, stage=E), even(80, 8, stage=P)], {E: external, P: QUICK}, **band(50, 200))
     assert set(found) == {P}
-    assert "requires 4 replicas of stage encoder, which has 1" in found[P].message
+    assert "requires at least 4 replicas of stage encoder, which has 1" in found[P].message
 
 
 def test_a_stage_that_is_not_scaled_here_counts_for_the_band() -> None:

@@ -13,8 +13,8 @@ from epd_operator.api.v1alpha1.autoscaling import Autoscaling, RatioBand, Scalin
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide_all
-from epd_operator.scaling.latency import SloRisk
 from epd_operator.scaling.model import PodLoad, StageObservation
+from epd_operator.scaling.service_level import SloRisk
 from epd_operator.scaling.state import StageState
 from unit.scaling.builders import decide
 

@@ -34,7 +34,7 @@ def test_a_replica_is_alive_from_the_start_and_ready_after_a_response_of_the_api
     health = Health(clock=Clock())
     port = HealthServer(health).start(0)
     assert get(port, "/healthz") == (200, "ok\n")
-    assert get(port, "/readyz") == (503, "the API server has given no answer yet\n")
+    assert get(port, "/readyz") == (503, "the API server has not answered successfully yet\n")
     for status in (0, 401, 403, 500, 503):
         health.answered(status)
         assert get(port, "/readyz")[0] == 503
@@ -51,14 +51,14 @@ def test_a_stopping_replica_is_alive_but_not_ready() -> None:
     assert health.why_dead() == []
 
 
-def test_a_stuck_event_loop_is_reported_by_the_health_server_in_its_own_thread() -> None:
+def test_a_blocked_event_loop_is_reported_by_the_health_server_in_its_own_thread() -> None:
     clock = Clock()
     health = Health(clock=clock)
     port = HealthServer(health).start(0)
     clock.now += LOOP_STUCK_SECONDS
     assert get(port, "/healthz")[0] == 200
     clock.now += 1
-    assert get(port, "/healthz") == (503, "the event loop has been stuck for 30 s\n")
+    assert get(port, "/healthz") == (503, "the event loop has been blocked for 30 s\n")
 
 
 def test_heartbeats_of_the_event_loop_keep_the_replica_alive() -> None:
@@ -80,10 +80,10 @@ def test_heartbeats_of_the_event_loop_keep_the_replica_alive() -> None:
 
 def test_a_reconcile_that_never_ends_fails_the_liveness_probe() -> None:
     health = Health(clock=Clock())
-    health.longest_pass = lambda: STUCK_SECONDS
+    health.longest_reconcile = lambda: STUCK_SECONDS
     assert health.why_dead() == []
-    health.longest_pass = lambda: STUCK_SECONDS + 1
-    assert health.why_dead() == ["a pass over one object has been going on for 301 s"]
+    health.longest_reconcile = lambda: STUCK_SECONDS + 1
+    assert health.why_dead() == ["one reconcile has been running for 301 s"]
 
 
 def test_leadership_and_lag_of_the_event_loop_are_computed_at_the_time_of_the_scrape() -> None:

@@ -20,11 +20,11 @@ from kopf._core.actions.loggers import LocalObjectLogger
 from epd_operator.cluster.errors import RefusedError, UnavailableError
 from epd_operator.objects.identity import Identity, Key
 from epd_operator.objects.kinds import Kind
-from epd_operator.plan.status.events import Action, EventType, StatusEvent
+from epd_operator.plan.status.status_events import Action, EventType, StatusEvent
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.reconcile.workers import Workers
-from epd_operator.telemetry.events import EventRecorder
+from epd_operator.telemetry.event_recorder import EventRecorder
 from epd_operator.telemetry.logs import MAX_MESSAGE, MAX_TRACEBACK, JsonFormatter, log_context
 from epd_operator.telemetry.metrics import Metrics
 from support.memory import MemoryCluster
@@ -91,7 +91,7 @@ async def test_every_log_line_of_a_reconcile_names_the_object_and_the_reconcile(
     await reconcile_all(cluster, KEY)
     found = lines(output)
     assert {line["logger"] for line in found} == {"aiohttp.client", "epd_operator.reconcile.workers"}
-    assert [line for line in found if not {**OBJECT, "pass": 1}.items() <= line.items()] == []
+    assert [line for line in found if not {**OBJECT, "reconcile": 1}.items() <= line.items()] == []
 
 
 async def test_two_concurrent_reconciles_do_not_mix_their_keys(output: io.StringIO) -> None:
@@ -103,7 +103,7 @@ async def test_two_concurrent_reconciles_do_not_mix_their_keys(output: io.String
             return await super().get(kind, namespace=namespace, name=name)
 
     await reconcile_all(Slow(), Key("serving", "a"), Key("serving", "b"))
-    found = [(line["message"], line["deployment"], line["pass"]) for line in lines(output)]
+    found = [(line["message"], line["deployment"], line["reconcile"]) for line in lines(output)]
     assert sorted(set(found)) == [("a", "a", 1), ("b", "b", 2)]
 
 

@@ -19,7 +19,7 @@ from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.reconcile.resync import resync
 from epd_operator.reconcile.workers import Workers
-from epd_operator.telemetry.events import EventRecorder
+from epd_operator.telemetry.event_recorder import EventRecorder
 from epd_operator.telemetry.metrics import Metrics
 from epd_operator.telemetry.reports import Reports
 from support.memory import MemoryCluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epd_operator.telemetry.events import Rate, RateLimit
+from epd_operator.telemetry.event_recorder import Rate, RateLimit
 
 
 class Clock:

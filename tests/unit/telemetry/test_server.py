@@ -184,7 +184,7 @@ def test_a_metric_that_cannot_be_computed_gives_an_error_and_does_not_stop_the_s
     assert fetch(port)[0] == 500
     gauge.set_function(lambda: 7)
     assert b"epd_test 7" in fetch(port)[2]
-    assert "metrics could not be shown" in caplog.text
+    assert "metrics could not be generated" in caplog.text
 
 
 def test_a_port_that_is_in_use_is_an_error_at_the_start(port: int) -> None:

@@ -1,4 +1,4 @@
-"""Decides the replicas of scaled stages periodically, and adds the key to the queue when a decision has changed.
+"""Decides the replicas of stages that the operator scales, and adds the key to the queue when a decision has changed.
 
 The reconciler passes on its observation of an object (``update``), and reads the decisions (``decisions``). The loop
 reads nothing from the API server: pods that are created, deleted or become ready cause a reconcile.
@@ -23,8 +23,8 @@ from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.replicas import is_internal, settings_of
 from epd_operator.scaling.decision import decide_all
-from epd_operator.scaling.latency import Latency
 from epd_operator.scaling.model import Decision, PodLoad
+from epd_operator.scaling.service_level import Latency
 from epd_operator.scaling.state import StageState
 from epd_operator.telemetry.logs import log_context
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
@@ -57,13 +57,13 @@ def _seconds(mean: Mean | None) -> float | None:
 
 @dataclass(kw_only=True)
 class _ScaledDeployment:
-    """A deployment with scaled stages.
+    """A deployment with at least one stage that the operator scales.
 
     Attributes:
         spec: its spec, from the last reconcile.
         observation: its observed state, from the last reconcile.
         due: time of the next decision.
-        states: states of its stages, for the next decision.
+        states: states of the stages that the operator scales, for the next decision.
         decisions: the decisions that the reconciler uses.
     """
 
@@ -105,7 +105,7 @@ class Autoscaler:
         return dict(deployment.decisions)
 
     def loads(self, key: Key) -> Mapping[str, float]:
-        """Requests of each pod, as last measured; without pods whose metrics could not be read."""
+        """Last measured number of requests of each pod; pods whose metrics could not be read are missing."""
         deployment = self._deployments.get(key)
         if deployment is None:
             return {}
@@ -113,7 +113,10 @@ class Autoscaler:
         return {load.name: load.requests for load in known if load.requests is not None}
 
     def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
-        """Use the spec and the observation of a reconcile from now on. An object without a scaled stage is dropped."""
+        """Use the spec and the observation of a reconcile from now on.
+
+        An object without a stage that the operator scales is dropped.
+        """
         if not any(is_internal(spec, stage) for stage in StageName):
             self.forget(key)
             return
@@ -135,7 +138,7 @@ class Autoscaler:
             self._metrics.forget(key)
 
     async def run(self) -> None:
-        """Decide until cancelled; then drop all objects, because another instance continues."""
+        """Decide periodically until cancelled. Then drop all objects, because another replica takes over."""
         slots = asyncio.Semaphore(CONCURRENT_ROUNDS)
         try:
             async with asyncio.TaskGroup() as group:

@@ -43,7 +43,7 @@ class ApplyResult:
         written: a description of each write, such as ``Deployment tiny-pd``.
         foreign_owners: children whose name is used by an object of another owner.
         refused: children that the API server did not accept, with its message.
-        fault: one of the errors among the refused children that may be temporary; None if there is none.
+        fault: the first error among the refused children that may be temporary (FaultError), or None.
     """
 
     written: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ async def _apply_children(cluster: Cluster, *, plan: Plan, observation: Observat
         try:
             progress.written += await _apply_seed(cluster, seed=seeds.get(key))
             live = observation.children.get(key)
-            await (_recreate if key in plan.replace else _apply)(cluster, child=child, live=live)
+            await (_recreate if key in plan.recreate else _apply)(cluster, child=child, live=live)
         except (RefusedError, FaultError) as error:
             progress.refused[key] = error
         else:
@@ -136,7 +136,7 @@ async def _apply_seed(cluster: Cluster, *, seed: dict[str, Any] | None) -> list[
     """Apply the initial replicas of a scale object, if it does not exist yet."""
     if seed is None:
         return []
-    # A separate field manager: the field stays when the child is applied without it, until an autoscaler sets it.
+    # With a separate field manager the field remains when the child is applied without it. Later an autoscaler owns it.
     await cluster.apply(kind_named(seed["kind"]), body=seed, field_manager=SEED_MANAGER)
     return [f"replicas of {_describe(ChildKey.of(seed))}"]
 
@@ -216,7 +216,7 @@ async def write_status(cluster: Cluster, *, observation: Observation, status: di
 
 
 async def _foreign_owner(cluster: Cluster, *, child: dict[str, Any]) -> ForeignOwner | None:
-    """The other owner of the object with the child's name. None if there is no such object, or if it is this child.
+    """The foreign owner of the object with the child's name; None if there is no such object or it is the child itself.
 
     Without this check, a forced apply would take over objects of other owners.
     """
@@ -236,7 +236,9 @@ async def _foreign_owner(cluster: Cluster, *, child: dict[str, Any]) -> ForeignO
 
 
 async def _own_whole_spec(cluster: Cluster, kind: Kind, *, namespace: str, name: str) -> bool:
-    """Make the child's field manager the owner of all fields in the spec. Returns false if it already is.
+    """Make the operator's field manager for children (CHILD_MANAGER) the owner of all fields in the spec.
+
+    Returns false if it already is.
 
     The next apply then removes the fields that are not in the plan.
     """

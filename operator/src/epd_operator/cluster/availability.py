@@ -32,9 +32,8 @@ async def wait_until_listable(cluster: Cluster, *, kinds: Sequence[Kind], namesp
         namespaces: the namespaces to watch later; an empty list means all namespaces.
 
     Returns:
-        The namespaces in which all kinds can be listed, as soon as there is one. Namespaces that were deleted, or in
-        which the operator has no rights, must not prevent watching the others. The list is empty if `namespaces` is
-        empty.
+        The namespaces in which all kinds can be listed; returns when there is at least one. Namespaces that were
+        deleted or that the operator may not read are left out. The list is empty if `namespaces` is empty.
     """
     reported: list[str] = []
     while True:

@@ -90,7 +90,10 @@ def own_namespace(file: Path = NAMESPACE_FILE) -> str | None:
 
 
 class Cluster:
-    """Reads and writes objects as mappings. It does not decode them into typed models, which costs 25 times as much."""
+    """Reads and writes objects as mappings.
+
+    Decoding into the client library's typed models would take 25 times as long.
+    """
 
     def __init__(
         self,
@@ -142,7 +145,9 @@ class Cluster:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Server-side apply with force: own all fields of the body, and remove fields of earlier bodies.
+        """Server-side apply with force: take ownership of all fields in the body.
+
+        It also removes fields that this field manager applied earlier and that are not in the body.
 
         Raises:
             ClusterError: the object could not be applied.

@@ -1,4 +1,4 @@
-"""Errors of requests to the API server, by what the caller should do about them."""
+"""Errors of requests to the API server, grouped by what the caller should do."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, FencedError, NotFoundError, RefusedError
 from epd_operator.objects.identity import Identity
 from epd_operator.objects.kinds import EPD_DEPLOYMENT, EVENT
-from epd_operator.plan.status.events import StatusEvent
+from epd_operator.plan.status.status_events import StatusEvent
 
 CONTROLLER = "epd.dev/epd-operator"
 MAX_REPORTER = 128
@@ -56,7 +56,7 @@ async def create_event(
 
 
 async def update_event_count(cluster: Cluster, *, namespace: str, name: str, count: int, now: datetime) -> None:
-    """Record in an existing Event that the same happened again.
+    """Increase the count of an existing Event, because the same happened again.
 
     Args:
         cluster: the cluster to write to.
@@ -74,7 +74,7 @@ async def update_event_count(cluster: Cluster, *, namespace: str, name: str, cou
 
 
 def can_be_dropped(error: ClusterError) -> bool:
-    """Whether a failed Event is not needed any more.
+    """Whether an Event that could not be written can be dropped.
 
     Its namespace is terminating or deleted, or this replica is not the leader any more.
     """

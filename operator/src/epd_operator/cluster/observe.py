@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from epd_operator.cluster.client import Cluster
-from epd_operator.cluster.errors import RefusedError
+from epd_operator.cluster.errors import NotFoundError, RefusedError
 from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity, controller_uid
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, Kind
 from epd_operator.plan.children.registry import CHILD_KINDS, OPTIONAL_KINDS
@@ -15,14 +15,14 @@ from epd_operator.plan.workloads.progress import workload_of
 
 
 async def read_primary(cluster: Cluster, *, namespace: str, name: str) -> dict[str, Any] | None:
-    """The EPDDeployment, or None if it does not exist any more."""
+    """The primary object: the EPDDeployment, or None if it does not exist any more."""
     return await cluster.get(EPD_DEPLOYMENT, namespace=namespace, name=name)
 
 
 async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
-    """Read children and pods of this EPDDeployment.
+    """Read the children and pods of ``primary``, an EPDDeployment.
 
-    They are read from the API server, not from a cache: a cache might not yet have the last writes of the operator.
+    They are read from the API server, not from a cache: a cache may lack the operator's last writes.
     """
     metadata = primary["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
@@ -32,9 +32,10 @@ async def observe(cluster: Cluster, *, primary: dict[str, Any]) -> Observation:
     async def read(kind: Kind) -> list[dict[str, Any]]:
         try:
             return await cluster.list(kind, namespace=namespace, selector=selector)
-        except RefusedError as error:
-            # A new version of the operator may run with an old ClusterRole, which lacks rights for new kinds.
-            # The other children do not depend on these kinds, so they are still reconciled.
+        except (NotFoundError, RefusedError) as error:
+            # A new version of the operator may run with an old ClusterRole, which lacks rights for new kinds, and an
+            # API server may not serve a kind. The other children do not depend on these kinds, so they are still
+            # reconciled.
             if kind not in OPTIONAL_KINDS:
                 raise
             unreadable[kind.kind] = error.message

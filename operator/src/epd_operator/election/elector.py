@@ -14,6 +14,9 @@ from epd_operator.election.rules import Candidate, Timing
 
 logger = logging.getLogger(__name__)
 
+FROZEN = "the process was paused or its event loop was blocked"
+"""Why the Lease was not renewed in time, if no attempt failed."""
+
 
 class LeadershipLostError(Exception):
     """This replica is not the leader any more. The process must exit; it restarts as a standby."""
@@ -37,7 +40,7 @@ class Elector:
         Args:
             store: storage of the Lease.
             identity: name of this candidate in the Lease; it must be unique for each process.
-            clock: monotonic time in seconds; it must go on while the event loop is blocked.
+            clock: monotonic time in seconds; it must advance while the event loop is blocked.
             now: time of day, for the timestamps in the Lease.
             random: numbers between 0 and 1, for jitter.
             timing: times of the election.
@@ -53,7 +56,7 @@ class Elector:
         self._last_error = ""
 
     def is_leader(self) -> bool:
-        """Whether this replica is the leader now, so that no other replica writes. Checked before each write."""
+        """Whether this replica may write now: until its renew deadline no other replica can become the leader."""
         return self._candidate.leads and self._clock() < self._candidate.leads_until
 
     def overdue(self) -> float:
@@ -83,9 +86,9 @@ class Elector:
                 deadline_passed = self._candidate.leads
                 self._candidate.resign()
                 raise LeadershipLostError(
-                    f"the Lease was not renewed for {self.timing.deadline:g} s: {self._last_error}"
+                    f"the Lease was not renewed for {self.timing.deadline:g} s: {self._last_error or FROZEN}"
                     if deadline_passed
-                    else f"the holder of the Lease is {_printable(self._observed_holder)}"
+                    else _holder_message(self._observed_holder)
                 )
 
     async def release(self) -> None:
@@ -98,7 +101,7 @@ class Elector:
                 await self._store.write(record, previous=self._candidate.lease)
                 logger.info("%s released the Lease", self._candidate.identity)
         except ClusterError as error:
-            logger.warning("the Lease could not be released, it will expire: %s", error)
+            logger.warning("the Lease could not be released and will expire: %s", error)
 
     async def _try_acquire_or_renew(self, *, seconds: float | None) -> None:
         """Read the Lease and write it if the rules allow it. Errors are logged; the caller tries again."""
@@ -120,7 +123,7 @@ class Elector:
         record = candidate.next_record(at=self._clock(), now=self._now())
         if record is None:
             return
-        # If the write fails, it is not known whether the API server executed it.
+        # A failed write may have been executed, so the next attempt reads the Lease first.
         self._must_read = True
         started = self._clock()
         lease = await self._store.write(record, previous=candidate.lease)
@@ -129,10 +132,10 @@ class Elector:
 
     def _log_holder(self, holder: str) -> None:
         if holder != self._observed_holder:
-            logger.info("the holder of the Lease is %s", _printable(holder))
+            logger.info("%s", _holder_message(holder))
             self._observed_holder = holder
 
 
-def _printable(holder: str) -> str:
-    """The holder's name for the log. Other clients may have written any text into the Lease."""
-    return repr(holder[:200]) if holder else "nobody"
+def _holder_message(holder: str) -> str:
+    """Message about the holder. Other clients may have written any text into the Lease."""
+    return f"the holder of the Lease is {holder[:200]!r}" if holder else "the Lease has no holder"

@@ -31,7 +31,7 @@ class ReconcileQueue(Protocol):
     def close(self) -> None:
         """Hand out no more keys."""
 
-    def longest_pass(self) -> float:
+    def longest_reconcile(self) -> float:
         """Seconds since the start of the longest running reconcile; 0 if none is running."""
 
 
@@ -77,7 +77,7 @@ class LeaderTasks:
                     raise RuntimeError("a task of the operator ended unexpectedly")
         finally:
             # A reconcile that is cancelled may have sent a write that the API server has not executed yet.
-            self.interrupted = self._queue.longest_pass() > 0
+            self.interrupted = self._queue.longest_reconcile() > 0
             await _cancel([*jobs, stopped], seconds=None)
             self.active = False
             await _cancel([watch], seconds=WATCH_STOP_SECONDS)
@@ -86,7 +86,7 @@ class LeaderTasks:
         """Start no more reconciles, and wait a limited time for the running ones."""
         self._queue.close()
         for _ in range(round(SHUTDOWN_SECONDS / POLL_SECONDS)):
-            if self._queue.longest_pass() == 0:
+            if self._queue.longest_reconcile() == 0:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
@@ -118,7 +118,7 @@ async def run_while_leading(elector: Elector, *, tasks: LeaderTasks, stop: async
         # The Lease is renewed until the last reconcile has ended.
         await _cancel([running], seconds=None)
         await _cancel([renewing], seconds=None)
-        # After an interrupted reconcile, the Lease must expire: its last write may still be executed.
+        # After an interrupted reconcile, the Lease must expire: the last write of that reconcile may still be executed.
         if lease_held and elector.is_leader() and not tasks.interrupted:
             await elector.release()
     for task in (renewing, running):

@@ -16,12 +16,13 @@ from epd_operator.cluster.lease import MAX_INT32, Lease, LeaseRecord
 RELEASED_SECONDS = 1
 """Duration in a released Lease, as in client-go.
 
-If a Lease has no holder but another duration, it was not released: another client removed the holder, which may still
-be the leader.
+A Lease without a holder but with another duration was not released: another client removed the holder's name, and that
+holder may still be the leader.
 """
 
 MAX_WAIT_SECONDS = 60
-"""Longest wait of a candidate. A longer duration in the Lease is ignored: another client may have written it."""
+"""Longest wait of a candidate. A longer duration in the Lease is reduced to this value: another client may have written
+it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class Timing:
 
     Attributes:
         duration: lease duration. A candidate acquires the Lease if it has not changed for this time.
-        deadline: renew deadline. A leader stops this time after it began its last successful renewal.
+        deadline: renew deadline: a leader stops when this time has passed since it began its last successful renewal.
         grace: time after the deadline until the process exits, if its tasks could not be stopped.
         retry: retry period between two attempts; jitter makes it up to 1.2 times as long.
         request: timeout of a request for the Lease.
@@ -69,7 +70,7 @@ class Candidate:
         self._last_timestamp: datetime | None = None
 
     def observe(self, lease: Lease | None, *, at: float) -> None:
-        """Take over the Lease from an answer that arrived at this time."""
+        """Record the Lease from an answer that arrived at this time."""
         before = self.lease.version if self.lease else None
         if self._changed_at is None or before != (lease.version if lease else None):
             self._changed_at = at
@@ -109,7 +110,7 @@ class Candidate:
         return self._own_record
 
     def confirm_write(self, lease: Lease, *, started: float, at: float) -> None:
-        """Take over the Lease that was written: the request was sent and answered at these times."""
+        """Record a successful write; `started` and `at` are the times of request and answer."""
         self.observe(lease, at=at)
         if lease.record.holder == self.identity:
             self.leads = True

@@ -76,7 +76,10 @@ class LatestMeasurements(Generic[K]):
         return self._latest.get(key, _Latest()).latency
 
     def stage_times(self, key: K) -> StageTimes:
-        """Times in the stages between the last two rounds. For a pod that was not read, the next interval is longer."""
+        """Times in the stages between the last two rounds.
+
+        If a pod could not be read in a round, its next mean covers a longer interval.
+        """
         return self._latest.get(key, _Latest()).stage_times
 
     def forget(self, key: K) -> None:

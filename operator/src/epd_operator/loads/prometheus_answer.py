@@ -16,14 +16,12 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.backends import dynamo
 from epd_operator.loads.fetch import PageOutcome
 from epd_operator.loads.measurements import PageResult
-from epd_operator.loads.pod_metrics import ENGINE_METRICS, FRONTEND_METRICS, read_samples
+from epd_operator.loads.pod_metrics import read_samples
 from epd_operator.loads.targets import Target
 from epd_operator.loads.text_format import Sample, Samples, parse_value
 
 MAX_SKEW_SECONDS = 10.0
 """Maximum time that a sample may lie in the future. With a larger difference of the clocks, its age is unknown."""
-
-_NAMES = "|".join(sorted({*FRONTEND_METRICS, *ENGINE_METRICS}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +31,6 @@ class _Point:
     labels: Mapping[str, str]
     taken_at: float
     value: float | None
-
-
-def selector(targets: Sequence[Target], *, namespace: str, window_seconds: int) -> str:
-    """The query for all needed metrics of these pods.
-
-    Names of pods and namespaces contain only letters, digits, hyphens and dots, so they need no quoting. A dot in a
-    regular expression may match more pods, but their series are ignored.
-    """
-    pods = "|".join(target.pod for target in targets)
-    return f'{{__name__=~"{_NAMES}",namespace="{namespace}",pod=~"{pods}"}}[{window_seconds}s]'
 
 
 def newest_pages(answer: bytes, *, targets: Sequence[Target], now: float, unix_now: float) -> dict[str, PageResult]:
@@ -67,9 +55,10 @@ def newest_pages(answer: bytes, *, targets: Sequence[Target], now: float, unix_n
 
 
 def _newest_page(points: list[_Point], *, stage: StageName, now: float, unix_now: float) -> PageResult:
-    """The page with the newest samples. All samples of one page have the same timestamp.
+    """The page with the newest samples.
 
-    So series of an earlier process of the pod, or of a second Prometheus server, are not added to it.
+    All samples of one page have the same timestamp. Only samples with the newest timestamp are used, so series of an
+    earlier process of the pod, or of a second Prometheus server, are not added to it.
     """
     if stage is StageName.GROUP:
         # Only the PD process counts. The pickup queue has no label for the process, and it is almost always empty.
@@ -97,7 +86,7 @@ def _points(answer: bytes) -> Iterator[_Point]:
         raise ValueError("not JSON, or nested too deeply") from error
     data = document.get("data") if isinstance(document, dict) and document.get("status") == "success" else None
     if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
-        raise ValueError("not an answer to a range query")
+        raise ValueError("not an answer with a range of samples")
     for series in data["result"]:
         point = _last_point(series)
         if point is not None:
@@ -105,7 +94,7 @@ def _points(answer: bytes) -> Iterator[_Point]:
 
 
 def _last_point(series: Any) -> _Point | None:
-    """The last sample of a series. None if it has none, as a series of native histograms."""
+    """The last sample of a series. None if it has no float samples, for example a native histogram."""
     try:
         labels = {str(key): str(value) for key, value in series["metric"].items()}
         taken_at, text = series["values"][-1]

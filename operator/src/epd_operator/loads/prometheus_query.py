@@ -11,12 +11,14 @@ import aiohttp
 
 from epd_operator.loads.fetch import FetchError, PageObserver, PageOutcome, fetch, ignore_page
 from epd_operator.loads.measurements import Measurements, PageResult
-from epd_operator.loads.prometheus_answer import newest_pages, selector
+from epd_operator.loads.pod_metrics import ENGINE_METRICS, FRONTEND_METRICS
+from epd_operator.loads.prometheus_answer import newest_pages
 from epd_operator.loads.targets import Target
 
 PODS_PER_QUERY = 50
 """Limits the length of the query's URL and the size of the answer."""
 _JSON = {"Accept": "application/json"}
+_METRICS = "|".join(sorted({*FRONTEND_METRICS, *ENGINE_METRICS}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,16 @@ class QueryLimits:
     query_seconds: float = 5.0
     round_seconds: float = 10.0
     answer_bytes: int = 8 * 1024 * 1024
+
+
+def selector(targets: Sequence[Target], *, namespace: str, window_seconds: int) -> str:
+    """The query for all needed metrics of these pods.
+
+    Names of pods and namespaces contain only letters, digits, hyphens and dots, so they need no quoting. A dot in a
+    regular expression may match more pods, but their series are ignored.
+    """
+    pods = "|".join(target.pod for target in targets)
+    return f'{{__name__=~"{_METRICS}",namespace="{namespace}",pod=~"{pods}"}}[{window_seconds}s]'
 
 
 class PrometheusSource:

@@ -11,7 +11,7 @@ from epd_operator.api.v1alpha1.stages import MAX_GROUP_ENCODERS
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import COMPONENT_LABEL
 from epd_operator.objects.pods import is_live, is_ready, items, mapping, name_of
-from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT
+from epd_operator.plan.pods.process import GROUP_SYSTEM_PORT_NAME, HTTP_PORT, SYSTEM_PORT
 
 MAX_GROUP_PROCESSES = MAX_GROUP_ENCODERS + 1
 """Encoders and the PD process."""
@@ -109,6 +109,6 @@ def _group_processes(pod: Mapping[str, Any]) -> int:
     containers = items(mapping(pod.get("spec")).get("containers"))
     names = {port.get("name") for container in containers for port in items(container.get("ports"))}
     count = 0
-    while count < MAX_GROUP_PROCESSES and f"system-{count}" in names:
+    while count < MAX_GROUP_PROCESSES and GROUP_SYSTEM_PORT_NAME.format(slot=count) in names:
         count += 1
     return count

@@ -77,7 +77,7 @@ def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str
 
 
 def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str, is_text: bool) -> bool:
-    """Whether one value has everything that the other has."""
+    """Whether `live` has every value of `planned`."""
     if planned is None:
         # Null means that the API server sets the value.
         return True

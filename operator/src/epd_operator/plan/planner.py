@@ -15,8 +15,8 @@ from epd_operator.plan.drift import matches, must_recreate, with_plan_hash
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.replicas import replicas_of, settings_of
 from epd_operator.plan.rollout.deletion_cost import deletion_costs
+from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_operator.plan.stages.stage_plan import StagePlan
-from epd_operator.plan.stages.topology import plan_stages
 
 DEFAULTS = Settings()
 
@@ -29,7 +29,7 @@ class Plan:
         stages: all stages of the topology, including those that must not start yet.
         children: every child that should exist now.
         apply: children that are missing or have drifted, in the order in which they are applied.
-        replace: those of them that have drifted in an immutable field: they are recreated.
+        recreate: those of them that have drifted in an immutable field: they are recreated.
         delete: children that should not exist.
         seeds: first contents of scale objects that do not exist yet; applied before the scale objects.
         deletion_costs: pods of stages that are scaled down, with their deletion costs; applied before the children.
@@ -40,7 +40,7 @@ class Plan:
     children: tuple[dict[str, Any], ...]
     apply: tuple[dict[str, Any], ...]
     delete: tuple[ChildKey, ...]
-    replace: frozenset[ChildKey] = frozenset()
+    recreate: frozenset[ChildKey] = frozenset()
     seeds: tuple[dict[str, Any], ...] = ()
     deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
@@ -68,7 +68,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
         stages=stages,
         children=children,
         apply=drifted,
-        replace=frozenset(ChildKey.of(child) for child in drifted if _must_be_recreated(child, live)),
+        recreate=frozenset(ChildKey.of(child) for child in drifted if _must_be_recreated(child, live)),
         delete=tuple(sorted(key for key in live if key not in keys)),
         seeds=tuple(scale_seeds(context)),
         deletion_costs=tuple(pod for stage in stages for pod in deletion_costs(stage, observation=observation)),

@@ -1,6 +1,6 @@
-"""Redacts literal values of a spec that may be secret in status, Events and logs.
+"""In status, Events and logs, redacts literal values of the spec that may be secret.
 
-Credentials belong into Secrets, which the operator never reads. But the API accepts literal values too, and other
+Credentials belong in Secrets, which the operator never reads. But the API accepts literal values too, and other
 programs quote them: processes in their termination messages, the API server and webhooks in refusals. A user who can
 read Events, logs or the status may have no right to read the spec.
 """

@@ -14,9 +14,9 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, kw_only=True)
 class BackOff:
-    """Wait of a key after failures in a row, in seconds.
+    """How long a key waits after consecutive failures, in seconds.
 
-    The wait is between half of the exponential value and the whole, so that keys that failed together spread out.
+    Jitter makes the wait 50 to 100 % of the exponential value, so that keys that failed together spread out.
     """
 
     initial: float = 0.5
@@ -49,11 +49,12 @@ class WorkQueue(Generic[K]):
         """Create an empty queue.
 
         Args:
-            clock: monotonic time in seconds, which continues while the event loop is stuck.
+            clock: monotonic time in seconds; it must advance while the event loop is blocked.
             random: numbers from 0 to 1, for jitter.
             back_off: waits after failures.
-            gap: least time between two reconciles of one key, in seconds, so that a burst of events is one reconcile.
-            gap_after_failure: the same after a failure. It limits the reconciles of events that do not fix the cause.
+            gap: wait of a key that was added while it was being reconciled, in seconds, so that a burst of events
+                causes one reconcile.
+            gap_after_failure: longest wait after a failure if an event adds the key. A longer Retry-After is kept.
             on_wait: called when a key is taken, with the seconds since it was due.
         """
         self._clock = clock
@@ -72,7 +73,7 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def close(self) -> None:
-        """Return no more keys, because the operator stops."""
+        """Make `get` return no more keys: the operator is stopping."""
         self._closed = True
 
     def add(self, key: K, *, delay: float = 0.0) -> None:
@@ -110,7 +111,8 @@ class WorkQueue(Generic[K]):
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         at_least = min(at_least, self._back_off.maximum)
         delay = max(at_least, self._back_off.delay(failures, jitter=self._random()))
-        # Events that came before or come later wait as well, because the cause of the failure may still exist.
+        # A key that an event adds during or after the failed reconcile waits too: the cause of the failure may still
+        # exist.
         gap = max(at_least, min(delay, self._gap_after_failure))
         self._not_before[key] = self._clock() + gap
         self._finish(key, delay=delay, gap=gap)
@@ -140,7 +142,8 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._heap)
         return None
 
-    # The thread of the metrics server calls the methods below as well. They copy each map in one step.
+    # The thread of the metrics server also calls the methods below. They copy each map first, because the event loop
+    # may change it.
 
     def __len__(self) -> int:
         """Number of keys that wait or are being reconciled."""
@@ -151,7 +154,7 @@ class WorkQueue(Generic[K]):
         due, processing, now = self._due.copy(), self._processing.copy(), self._clock()
         return max(0.0, max((now - time for key, time in due.items() if key not in processing), default=0.0))
 
-    def longest_pass(self) -> float:
+    def longest_reconcile(self) -> float:
         """Seconds since the oldest running reconcile started; 0 if none runs."""
         now = self._clock()
         return max((now - started for started in self._processing.copy().values()), default=0.0)

@@ -26,10 +26,11 @@ from epd_operator.telemetry.reports import Report, ReportPort
 GONE = "gone"
 """Outcome of a reconcile that found no object."""
 RETRY_REFUSED_SECONDS = 60.0
-"""Quotas, policies and objects of foreign owners change without an event that the operator watches."""
+"""Seconds until the next attempt: changes of quotas, policies and foreign objects cause no event that the operator
+watches."""
 RETRY_REMOVAL_SECONDS = 2.0
 MAX_ERRORS = 10
-"""Most errors of a spec that one message has."""
+"""Maximum number of validation errors in one message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,8 @@ class Result:
     Attributes:
         outcome: one word, for metrics.
         written: descriptions of the objects that were written or deleted, including the status.
-        requeue_after: seconds until the next reconcile; set if no event will follow the expected change.
+        requeue_after: seconds until the next reconcile; set if the expected change causes no event that the operator
+            watches.
     """
 
     outcome: str
@@ -59,7 +61,7 @@ class ScalingPort(Protocol):
         """The last decisions on the stages of an object."""
 
     def loads(self, key: Key) -> Mapping[str, float]:
-        """Requests of each pod, as last measured."""
+        """Last measured number of requests of each pod; pods whose metrics could not be read are missing."""
 
     def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
         """Pass on the spec and the observation of a reconcile."""
@@ -104,7 +106,7 @@ class Reconciler:
         try:
             return await self._reconcile(key, primary=primary, redactor=redactor)
         except ClusterError as error:
-            # The message is logged.
+            # Redacted, because the message is logged.
             error.reword(redactor.redact(error.message))
             raise
 

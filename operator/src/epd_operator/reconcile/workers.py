@@ -35,7 +35,7 @@ class Workers:
         return frozenset(self._known)
 
     async def run(self, count: int) -> None:
-        """Run this many workers. More than a few do not help: the API server is the limit."""
+        """Run `count` workers until cancelled. More than a few are not faster, because the API server is the limit."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(count):

@@ -1,4 +1,4 @@
-"""Stabilisation windows and step policies, as in HorizontalPodAutoscaler v2."""
+"""Stabilization windows and step policies, as in HorizontalPodAutoscaler v2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from epd_operator.api.v1alpha1.autoscaling import Behavior, PolicySelect, Policy
 from epd_operator.scaling.state import Recommendation, ScaleEvent
 
 
-def stabilised(
+def stabilized(
     needed: int,
     *,
     current: int,
@@ -18,7 +18,7 @@ def stabilised(
     behavior: Behavior,
     panic: bool = False,
 ) -> int:
-    """The stabilised number of replicas.
+    """The stabilized number of replicas.
 
     A stage is scaled up at most to the smallest recommendation of the scale-up window, and scaled down at most to the
     largest recommendation of the scale-down window.

@@ -1,8 +1,8 @@
 """The GPU budget of all stages of a deployment together.
 
-Existing replicas are granted first: they are not taken from one stage for another. Added replicas follow, one at a
-time, each to the stage that has the smallest part of its desired number. GPUs of terminating pods are still in use, so
-they limit added replicas, but not existing ones. ``minReplicas`` is kept even above the budget.
+Existing replicas are granted first: no stage loses replicas in favour of another stage. Added replicas follow, one at a
+time, each to the stage whose ratio of granted to desired replicas is lowest. GPUs of terminating pods are still in use,
+so they limit added replicas, but not existing ones. ``minReplicas`` is kept even above the budget.
 """
 
 from __future__ import annotations

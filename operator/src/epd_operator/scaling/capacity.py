@@ -1,4 +1,7 @@
-"""The capacity of the pool. A stage whose pods find no node is limited to the pods that have one; later it retries."""
+"""The capacity of the pool.
+
+A stage with unschedulable pods is limited to the number of pods that have a node. Later the operator tries again.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ MAX_BACK_OFF = 16
 def with_capacity_limit(state: StageState, *, observation: StageObservation, unschedulable_after: float) -> StageState:
     """Update the limit of the pool.
 
-    A failed attempt limits the stage for twice ``unschedulable_after``, the next failed attempt for four times, at most
-    ``MAX_BACK_OFF`` times. More ready pods than the limit show that the pool has capacity again: the limit is removed.
+    The first failed attempt limits the stage for 2 x ``unschedulable_after``, the second for 4 x, up to
+    ``MAX_BACK_OFF`` x. More ready pods than the limit show that the pool has capacity again: the limit is removed.
 
     Args:
         state: state of the stage.
@@ -38,6 +41,6 @@ def with_capacity_limit(state: StageState, *, observation: StageObservation, uns
 
 
 def _placed(observation: StageObservation) -> int:
-    """Number of pods that have a node; if the observation does not show which have none, of the ready ones."""
+    """Number of pods that have a node. If all seem to have one, the number of ready pods."""
     scheduled = sum(pod.scheduled for pod in observation.pods)
     return scheduled if scheduled < len(observation.pods) else sum(pod.ready for pod in observation.pods)

@@ -1,12 +1,13 @@
 """The decisions for a deployment. Each rule starts from the result of the rule before it, and can override it.
 
 1. Each stage alone, within its bounds and the capacity of its pool (``stage``).
-2. The band of encoders per PD worker raises the stage that has too few replicas, within its bounds and the capacity of
-   its pool, without waiting for windows or policies (``ratio``).
+2. The allowed ratio of encoders to PD workers raises the stage that has too few replicas, within its bounds and the
+   capacity of its pool, without waiting for windows or policies (``ratio``).
 3. The GPU budget limits added replicas first, then existing ones, but never below ``minReplicas`` (``budget``).
 
-The bounds hold after each rule: 2 raises to ``maxReplicas`` at most, and 3 lowers to ``minReplicas`` at least. Stages
-without autoscaling, or in mode External, are not changed, but count in 2 and 3 with the replicas that they have.
+The bounds hold after each rule: rule 2 never raises above ``maxReplicas``, and rule 3 never lowers below
+``minReplicas``. Stages without autoscaling, or in mode External, are not changed, but count in rules 2 and 3 with the
+replicas that they have.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode, Scaling, ServiceLevel
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.budget import within_budget
-from epd_operator.scaling.latency import Latency, slo_risks
 from epd_operator.scaling.model import Decision, StageObservation
 from epd_operator.scaling.ratio import with_ratio
+from epd_operator.scaling.service_level import Latency, slo_risks
 from epd_operator.scaling.stage import Proposal, finalize, propose
 from epd_operator.scaling.state import StageState
 

@@ -88,8 +88,8 @@ class Decision:
         stage: the stage.
         current: replicas before the decision.
         desired: replicas after the decision.
-        reason: the last rule that changed the number.
-        message: all rules that changed the number, with numbers, for people.
+        reason: that of the last rule that changed the number, otherwise that of the need.
+        message: the rules that led to it, with numbers, for users.
         signal: metric that decided, such as ``requests``; None where no metric could be read.
         value: mean of the metric over the ready replicas with a sample.
         target: target of the metric per replica.

@@ -33,7 +33,7 @@ class Need:
         replicas: the number; the current number if the load is unknown.
         known: whether the load could be measured.
         reason: the reason of the number.
-        message: the calculation, with numbers, for people.
+        message: the calculation, with numbers, for users.
         signal: metric that decided.
         value: mean of the metric over the ready replicas with a sample.
         target: target of the metric per replica.

@@ -1,7 +1,8 @@
-"""The band of encoders per PD worker (``scaling.encodersPerPd``), in topology Disaggregated.
+"""The allowed ratio of encoders to PD workers (``scaling.encodersPerPd``), in topology Disaggregated.
 
-The stage that has too few replicas is raised; the other stage is never lowered. If no whole number of replicas is
-within the band, or the stage may not have as many, it is raised as far as possible, and its message shows the cause.
+The stage that has too few replicas is raised; the other stage is never lowered. If no whole number of replicas has an
+allowed ratio, the stage is raised to the number just below the allowed ratio, or to its maximum. Its message shows the
+cause.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from epd_operator.scaling.stage import Proposal
 def with_ratio(
     proposals: Mapping[StageKey, Proposal], *, fixed: Mapping[StageKey, int], band: RatioBand
 ) -> dict[StageKey, Proposal]:
-    """Proposals within the band, which applies to each revision separately.
+    """Proposals with an allowed ratio, separately for each revision.
 
     Args:
         proposals: proposals of the stages that the operator scales.
         fixed: replicas of the stages that the operator does not scale.
-        band: the band; it applies only to revisions that have both encoders and PD workers.
+        band: the allowed ratio; it applies only to revisions that have both encoders and PD workers.
     """
     result = dict(proposals)
     for revision in dict.fromkeys(stage.revision for stage in proposals):
@@ -58,21 +59,24 @@ def _raise_stage(
     other: StageKey,
     band: RatioBand,
 ) -> dict[StageKey, Proposal]:
-    """Raise the stage that has too few replicas to the lowest number within the band, or as far as possible.
+    """Raise the stage that has too few replicas to the lowest number with an allowed ratio, or as far as possible.
 
     Args:
         proposals: proposals of the stages that the operator scales.
         lagging: the stage that has too few replicas.
-        low: its lowest number within the band.
-        high: its highest number within the band; below ``low`` if no whole number is within the band.
+        low: its lowest number with an allowed ratio.
+        high: its highest number with an allowed ratio; below ``low`` if no whole number has one.
         now: its proposed replicas, or the replicas that it has if the operator does not scale it.
         other: the other stage, whose message names a stage that cannot be raised.
-        band: the band.
+        band: the allowed ratio.
     """
     limits = f"scaling.encodersPerPd ({band.min_percent} to {band.max_percent} encoders per 100 PD workers)"
     if lagging not in proposals:
         proposal = proposals[other]
-        note = f"{limits} requires {low} replicas of stage {lagging}, which has {now} and is not scaled by the operator"
+        note = (
+            f"{limits} requires at least {low} replicas of stage {lagging}, which has {now} and is not scaled by the "
+            "operator"
+        )
         return {**proposals, other: proposal.adjusted(proposal.desired, proposal.reason, note)}
     proposal = proposals[lagging]
     raised = max(now, min(low, high, proposal.highest))
@@ -81,7 +85,7 @@ def _raise_stage(
     elif low > high:
         note = f"set to {raised}, because no whole number of replicas is within {limits}: widen the range"
     else:
-        note = f"limited to {raised} by maxReplicas or the capacity of the pool: {limits} requires {low}"
+        note = f"limited to {raised} by maxReplicas or the capacity of the pool: {limits} requires at least {low}"
     reason = ScalingReason.RATIO_BAND if raised != now else proposal.reason
     return {**proposals, lagging: proposal.adjusted(raised, reason, note)}
 

@@ -2,16 +2,16 @@
 
 1. Need: the replicas that the load needs (``need``). If the load is unknown, the stage keeps its replicas, and rules 2
    to 5 do not apply.
-2. Service level: a violated latency that the stage causes adds one replica, once the stage has been settled for a
-   stabilisation window: no pods were pending, there was no panic, and no latency added a replica.
-3. Stabilisation windows. In panic, scaling up does not wait for its window. The scale-down window starts again when a
+2. Service level: a latency above its limit that the stage causes adds one replica, once the stage has been settled for
+   a stabilization window: no pods were pending, there was no panic, and no latency added a replica.
+3. Stabilization windows. In panic, scaling up does not wait for its window. The scale-down window starts again when a
    rollout is complete.
 4. No scaling down after a panic until its window has passed, during a rollout, while pods terminate, while pods are
    pending, and while a latency that the stage causes is close to its limit. No scaling down to a number of replicas
-   that recently violated one.
+   with which a latency recently was above its limit.
 5. Step policies of ``behavior``.
-6. Capacity of the pool (``capacity``): pods that have found no node for too long are removed.
-7. ``minReplicas`` and ``maxReplicas``, whatever the other rules say.
+6. Capacity of the pool (``capacity``): pods for which the scheduler has found no node for too long are removed.
+7. ``minReplicas`` and ``maxReplicas``, regardless of the other rules.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Behavior, Scaling
-from epd_operator.scaling.behavior import highest_allowed, lowest_allowed, stabilised
+from epd_operator.scaling.behavior import highest_allowed, lowest_allowed, stabilized
 from epd_operator.scaling.capacity import with_capacity_limit
-from epd_operator.scaling.latency import SloRisk
 from epd_operator.scaling.model import Decision, ScalingReason, StageObservation
 from epd_operator.scaling.need import Need, compute_need
+from epd_operator.scaling.service_level import SloRisk
 from epd_operator.scaling.state import LatencyFloor, StageState, with_change, with_pods, with_recommendation
 
 MIN_SLO_STEP_SECONDS = 60
-"""Least time between two replicas that a latency adds: a mean shows the effect of a step only after a while."""
+"""Minimum time between two replicas that are added because of a latency: a mean shows the effect of a step only after a
+while."""
 
 LATENCY_FLOOR_WINDOWS = 6
-"""For how many stabilisation windows a stage is not scaled down again to a number that violated a latency."""
+"""For how many stabilization windows a stage is not scaled down again to a number with a latency above its limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A proposed number of replicas for one stage, and how it came about.
+    """A proposed number of replicas for one stage, and the rules that led to it.
 
     Attributes:
         observation: the stage.
@@ -44,8 +45,8 @@ class Proposal:
         desired: the proposed replicas.
         lowest: fewest replicas that the stage may have.
         highest: most replicas that the stage may have, within the capacity of the pool.
-        reason: the last rule that changed the number.
-        message: all rules that changed the number, with numbers, for people.
+        reason: that of the last rule that changed the number, otherwise that of the need.
+        message: the rules that led to it, with numbers, for users.
         slo_risk: a latency that the stage causes; None if there is none to act on.
     """
 
@@ -143,15 +144,15 @@ def _initial_proposal(
 
 
 def _windows(behavior: Behavior) -> tuple[int, int]:
-    """Stabilisation windows of scaling up and down, in seconds."""
+    """Stabilization windows of scaling up and down, in seconds."""
     return behavior.scale_up.stabilization_window_seconds, behavior.scale_down.stabilization_window_seconds
 
 
 def _apply_service_level(state: StageState, proposal: Proposal) -> tuple[StageState, Proposal]:
-    """Add one replica to a settled stage that violates a latency, and set its latency floor.
+    """Add one replica to a settled stage that causes a latency above its limit, and set its latency floor.
 
-    A violation while the stage is being scaled up, or pods are starting, does not show that the current number is too
-    small.
+    Such a latency while the stage is being scaled up, or pods are starting, does not show that the current number is
+    too small.
     """
     current, at, risk = proposal.current, proposal.observation.at, proposal.slo_risk
     if risk is None or not risk.violated:
@@ -170,7 +171,7 @@ def _apply_windows(state: StageState, proposal: Proposal) -> tuple[StageState, P
     up, down = _windows(behavior)
     window = max(up, down)
     state = with_recommendation(state, at=at, replicas=needed, current=current, window=window)
-    desired = stabilised(
+    desired = stabilized(
         needed,
         current=current,
         past=state.recommendations,
@@ -184,9 +185,9 @@ def _apply_windows(state: StageState, proposal: Proposal) -> tuple[StageState, P
     if desired == needed:
         return state, proposal
     if needed < desired:
-        note = f"not below {desired} until fewer replicas have been needed for {down} s"
+        note = f"kept at {desired} or more until fewer replicas have been needed for {down} s"
     else:
-        note = f"not above {desired} until more replicas have been needed for {up} s"
+        note = f"kept at {desired} or fewer until more replicas have been needed for {up} s"
     return state, proposal.adjusted(desired, ScalingReason.STABILIZING, note)
 
 
@@ -219,7 +220,7 @@ def _prevent_high_latency(state: StageState, proposal: Proposal) -> Proposal:
         return proposal.adjusted(current, reason, f"{risk.message}: not scaled down")
     if floor is not None and proposal.observation.at < floor.until and proposal.desired < floor.replicas:
         lowest = min(current, floor.replicas)
-        note = f"not below {lowest}: fewer than {floor.replicas} replicas violated slo recently"
+        note = f"not below {lowest}: with fewer than {floor.replicas} replicas a latency recently exceeded spec.slo"
         return proposal.adjusted(lowest, ScalingReason.SLO_AT_RISK, note)
     return proposal
 

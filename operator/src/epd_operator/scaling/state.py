@@ -65,10 +65,10 @@ class CapacityLimit:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyFloor:
-    """Replicas below which a stage is not scaled down, because fewer replicas violated the service level.
+    """Replicas below which a stage is not scaled down, because with fewer replicas a latency was above its limit.
 
     Attributes:
-        replicas: one more than the number that violated it.
+        replicas: one more than the number with which a latency was above its limit.
         until: when the floor expires.
     """
 
@@ -80,17 +80,17 @@ class LatencyFloor:
 class StageState:
     """State of one stage.
 
-    With a new state, a stage can be scaled up at once, but is scaled down only after a whole stabilisation window.
+    With a new state, a stage can be scaled up at once, but is scaled down only after a whole stabilization window.
 
     Attributes:
-        recommendations: replicas that the load needed, within the longest stabilisation window.
+        recommendations: replicas that the load needed, within the longest stabilization window.
         events: changes within the longest period of a policy.
         panicked_at: when the load was last above the panic threshold.
         unsettled_at: when pods were last pending, the load was above the panic threshold, or a latency added a replica.
         ready_pods: pods that were ready at the last decision.
         unready_pods: pods that were not ready at the last decision.
         capacity_limit: limit of the pool; None if none is known.
-        latency_floor: floor from the last violated latency; None if there was none.
+        latency_floor: floor from the last latency above its limit; None if there was none.
     """
 
     recommendations: tuple[Recommendation, ...] = ()

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def log_context(key: Key, *, number: int | None = None) -> Iterator[None]:
     """Add the key of an object, and the number of the reconcile if given, to all lines logged in this context."""
     fields: dict[str, object] = {"namespace": key.namespace, "deployment": key.name}
-    token = _subject.set(fields if number is None else {**fields, "pass": number})
+    token = _subject.set(fields if number is None else {**fields, "reconcile": number})
     try:
         yield
     finally:

@@ -9,15 +9,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from epd_operator import __version__
 from epd_operator.cluster.client import Request
-from epd_operator.plan.status.events import StatusEvent
+from epd_operator.plan.status.status_events import StatusEvent
 from epd_operator.telemetry.deployment_metrics import DeploymentMetrics
-from epd_operator.telemetry.events import EventOutcome
+from epd_operator.telemetry.event_recorder import EventOutcome
 
 WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class Metrics:
-    """All metrics except those of scaling and of metrics pages, in one registry."""
+    """All metrics except those of scaling, metrics pages and health."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

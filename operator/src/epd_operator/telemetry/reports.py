@@ -8,9 +8,9 @@ from typing import Protocol
 
 from epd_operator.objects.identity import Identity, Key
 from epd_operator.plan.observation import KubernetesObject
-from epd_operator.plan.status.events import status_events
+from epd_operator.plan.status.status_events import status_events
 from epd_operator.telemetry.deployment_metrics import DeploymentMetrics, DeploymentState
-from epd_operator.telemetry.events import EventRecorder
+from epd_operator.telemetry.event_recorder import EventRecorder
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,8 @@ class Reports:
     def wrote(self, key: Key, report: Report) -> None:  # noqa: ARG002 - the object is in the report
         """The reconcile has written a status that differs from the one before.
 
-        Events are recorded only now. A status that cannot be written is computed again, and would cause them again.
+        Events are recorded only now. A status that cannot be written is computed again, and would
+        cause the same Events again.
         """
         try:
             for event in status_events(report.before, report.status):

@@ -1,4 +1,4 @@
-"""HTTP servers with their own threads and event loops, so that they also answer while the main event loop is stuck."""
+"""HTTP servers with their own threads and event loops: they also answer while the main event loop is blocked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from prometheus_client.exposition import choose_encoder, generate_latest
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 128
-"""A new connection beyond this ends another one, so that slow clients cannot lock out the kubelet and Prometheus."""
+"""Maximum number of connections; a new one beyond it closes another, so that slow clients cannot lock out the kubelet
+and Prometheus."""
 MAX_REQUEST_BYTES = 16 * 1024
 DEADLINE_SECONDS = 10.0
-"""For a whole exchange, however slowly the client sends or reads."""
+"""Time limit of one request and its response, in seconds."""
 BACKLOG = 64
-"""Connections that wait to be accepted: the more there are, the longer a scrape waits behind them."""
+"""Maximum number of connections that wait to be accepted. A larger number would delay scrapes."""
 
 Page = Callable[[web.Request], Awaitable[web.Response]]
 """Makes the response to a request; called in the server's thread."""
@@ -58,7 +59,7 @@ class WebServer:
         await runner.setup()
         server = cast("web.Server", runner.server)
         make = server.request_factory
-        # Every response says HTTP/1.1, as RFC 9112 asks; aiohttp would refuse a malformed request in HTTP/1.0.
+        # Every response has HTTP/1.1, as RFC 9112 requires. aiohttp would answer a malformed request with HTTP/1.0.
         server.request_factory = lambda message, *rest: make(message._replace(version=HttpVersion11), *rest)
         connect = partial(_Connection, server, {}, deadline=self._deadline)
         listener = await asyncio.get_running_loop().create_server(connect, sock=listening, backlog=BACKLOG)
@@ -76,7 +77,7 @@ def check_page(check: Callable[[], Sequence[str]]) -> Page:
 
 
 class _Connection(web.RequestHandler):
-    """A connection of aiohttp with bounds: their number, one request, its size, and the time of the whole exchange."""
+    """A connection of aiohttp with limits: number of connections, one request, its size, and its time."""
 
     def __init__(self, server: web.Server, connections: dict[asyncio.Transport, str], *, deadline: float) -> None:
         super().__init__(
@@ -91,17 +92,17 @@ class _Connection(web.RequestHandler):
         self._received = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection, and end another one if there are too many."""
-        # aiohttp drops its own reference while a response may still be on its way.
+        """Count the connection, and close another one if there are too many."""
+        # aiohttp drops its own reference while a response may still be being sent.
         self._socket = cast("asyncio.Transport", transport)
         if len(self._connections) >= MAX_CONNECTIONS:
-            _end_one(self._connections)
+            _close_one(self._connections)
         self._connections[self._socket] = str((transport.get_extra_info("peername") or ("",))[0])
         self._timer = self._loop.call_later(self._deadline, self._socket.abort)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Remove the connection from those that count."""
+        """Count the connection no longer."""
         self._timer.cancel()
         self._connections.pop(self._socket, None)
         super().connection_lost(exc)
@@ -119,7 +120,7 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Report a page that fails. A malformed request is the client's fault and causes no log line."""
         if status >= 500:
-            logger.error("%s could not be shown", request.path, exc_info=exc)
+            logger.error("the page %s could not be generated", request.path, exc_info=exc)
         return web.Response(status=status, text=message or f"{status}\n")
 
     async def finish_response(
@@ -131,8 +132,8 @@ class _Connection(web.RequestHandler):
         return await super().finish_response(request, resp, start_time)
 
 
-def _end_one(connections: dict[asyncio.Transport, str]) -> None:
-    """End the oldest connection of the address that has most of them."""
+def _close_one(connections: dict[asyncio.Transport, str]) -> None:
+    """Close the oldest connection of the address that has the most connections."""
     counts = Counter(connections.values())
     busiest = max(counts.values())
     oldest = next(transport for transport, address in connections.items() if counts[address] == busiest)
@@ -156,7 +157,7 @@ class MetricsServer(WebServer):
     def __init__(self, registry: CollectorRegistry, *, deadline: float = DEADLINE_SECONDS) -> None:
         super().__init__({"/metrics": self._page, "/": self._page}, name="metrics", deadline=deadline)
         self._registry = registry
-        # For the whole process. The creation times of series would double the page, and nobody needs them.
+        # For the whole process. The creation times of series would double the page, and are not needed.
         disable_created_metrics()  # type: ignore[no-untyped-call]
 
     async def _page(self, request: web.Request) -> web.Response:

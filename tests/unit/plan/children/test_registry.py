@@ -13,7 +13,7 @@ from epd_operator.plan.children.child_kind import ALL_VERBS, ChildContext, Child
 from epd_operator.plan.children.registry import CHILD_KINDS, CHILDREN, OPTIONAL_KINDS, WATCHED_KINDS, child_kind
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.planner import make_plan
-from epd_operator.plan.stages.topology import plan_stages
+from epd_operator.plan.stages.plan_stages import plan_stages
 from support.specs import TOPOLOGIES, spec
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -23,7 +23,7 @@ def no_owned_arguments(field: str) -> Rule:
         expression=f"!has(self.{field}) || self.{field}.all(a, "
         f"!(a.split('=')[0].replace('_', '-') in {list(OWNED_FLAGS)}))",
         message="this flag is set by the operator from other fields of spec (model, topology, frontend, transfer, "
-        "embeddingCache, gpusPerReplica): remove it from the arguments",
+        "embeddingCache, gpusPerReplica, gpuMemoryPercent), or is fixed: remove it from the arguments",
         field_path=f".{field}",
     )
 

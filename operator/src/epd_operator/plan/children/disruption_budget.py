@@ -14,8 +14,8 @@ from epd_operator.plan.drift import DriftRules
 def _disruption_budgets(context: ChildContext) -> Iterator[dict[str, Any]]:
     """A node drain may evict a quarter of a stage's pods at a time, rounded up: at least one, so no drain is blocked.
 
-    In every topology a pod serves alone, also a co-located group. A pod that is not ready may always be evicted: it
-    serves no request, and would block the drain of a broken node.
+    Each pod serves requests without other pods of its stage; so does a co-located group. A pod that is not ready may
+    always be evicted: it serves no request, and would block the drain of a broken node.
     """
     identity = context.identity
     if context.spec.disruption_budget.mode is not Management.MANAGED:

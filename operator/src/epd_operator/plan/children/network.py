@@ -14,7 +14,7 @@ from epd_operator.objects.identity import DEPLOYMENT_LABEL, Identity, StageKey
 from epd_operator.objects.kinds import NETWORK_POLICY, SERVICE
 from epd_operator.plan.children.child_kind import ChildContext, ChildKind
 from epd_operator.plan.drift import DriftRules
-from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, TELEMETRY_PORT
+from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, SYSTEM_PORT_NAME, TELEMETRY_PORT
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 FRONTEND = StageKey(StageName.FRONTEND)
@@ -70,14 +70,14 @@ def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
 def metrics_ports(stages: Iterable[StagePlan]) -> list[int]:
     """Ports of the metrics of Dynamo and NIXL of all processes.
 
-    No ranges of ports: not every network plugin supports them.
+    Single ports instead of ranges, because not every network plugin supports ranges.
     """
     slots = {
         port["containerPort"] - SYSTEM_PORT
         for stage in stages
         for container in stage.pod_template["spec"]["containers"]
         for port in container.get("ports", ())
-        if port["name"].startswith("system")
+        if port["name"].startswith(SYSTEM_PORT_NAME)
     }
     return [base + slot for base in (SYSTEM_PORT, TELEMETRY_PORT) for slot in sorted(slots)]
 
@@ -101,7 +101,7 @@ SERVICES = ChildKind(
     purpose="the address of the frontends",
     absence="new deployments have no endpoint",
     drift=DriftRules(exact_fields=frozenset({"selector"})),
-    # No right to delete: it exists in every topology.
+    # No right to delete, because the operator never deletes it: it exists in every topology.
     verbs=("get", "list", "watch", "create", "patch"),
     optional=True,
 )

@@ -42,7 +42,7 @@ SERVICE_ACCOUNTS = ChildKind(
     build=_service_account,
     purpose="the account that the pods run as",
     absence="no pods can be created",
-    # No right to delete: it exists in every topology.
+    # No right to delete, because the operator never deletes it: it exists in every topology.
     verbs=("get", "list", "watch", "create", "patch"),
 )
 

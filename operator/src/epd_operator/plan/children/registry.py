@@ -1,7 +1,7 @@
 """The registry of the kinds of children, in the order in which children are applied.
 
-A new kind of child is one entry here and one builder. The planner, the drift check, the watches, the observation, the
-chart's roles (``make crds``) and the tests use this registry.
+A new kind of child is a module with its ChildKind, and a line here. The planner, the drift check, the watches, the
+observation, the chart's roles (``make crds``) and the tests use this registry.
 """
 
 from __future__ import annotations

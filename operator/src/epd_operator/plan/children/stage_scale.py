@@ -35,7 +35,10 @@ def stage_scale(*, identity: Identity, stage: StageKey) -> dict[str, Any]:
 
 
 def scale_seeds(context: ChildContext) -> Iterator[dict[str, Any]]:
-    """First contents of scale objects that do not exist yet. An autoscaler never scales an object with 0 replicas."""
+    """First contents of scale objects that do not exist yet.
+
+    Without it the object would have 0 replicas, and autoscalers never scale such an object.
+    """
     for stage in _external(context):
         scale = stage_scale(identity=context.identity, stage=stage.key)
         if ChildKey.of(scale) not in context.observation.children:

@@ -16,7 +16,7 @@ LAUNCHER = ("python3", "-m", "epd_worker")
 CONTROL_PORT = 9400
 """Port of the launcher, which answers probes and starts the drain."""
 DRAIN_SETTLE_SECONDS = 6
-"""Time of two failed readiness probes and of Dynamo's discovery: after it no new request arrives."""
+"""Seconds for two failed readiness probes and Dynamo's discovery. After them no new request arrives."""
 
 _CONTROL = ("--control-port", str(CONTROL_PORT))
 DRAIN_COMMAND = [*LAUNCHER, "drain", *_CONTROL]
@@ -28,7 +28,7 @@ def run_command(process: Process, *, drain: Drain) -> list[str]:
     return [
         *LAUNCHER,
         "run",
-        *("--name", process.container, "--role", process.role),
+        *("--name", process.discovery_name, "--role", process.role),
         *("--health-url", process.health_url, "--metrics-url", process.metrics_url),
         *(("--metrics-port", str(process.relayed_port)) if process.relayed_port else ()),
         *(("--models-url", process.models_url) if process.models_url else ()),
@@ -53,7 +53,7 @@ def group_document(processes: Sequence[Process], *, cuda_mps: bool) -> str:
     document = {
         "processes": [
             {
-                "name": process.container,
+                "name": process.discovery_name,
                 "role": process.role,
                 "command": process.command,
                 "env": {str(e["name"]): str(e.get("value", "")) for e in process.env},

@@ -20,14 +20,18 @@ from epd_operator.plan.devices.transfer import ucx_environment
 HTTP_PORT = 8000
 """The OpenAI-compatible API of a frontend, and its metrics."""
 SYSTEM_PORT = 9090
-"""Metrics of the first process of a pod, served by the launcher; further processes count up."""
+"""Metrics of the first process of a pod, served by the launcher; each further process uses the next port."""
+SYSTEM_PORT_NAME = "system"
+"""Name of the container port of the metrics, if the pod has one process."""
+GROUP_SYSTEM_PORT_NAME = SYSTEM_PORT_NAME + "-{slot}"
+"""The same for each process of a group; `slot` is the number of the process."""
 ENGINE_PORT = 9190
-"""Dynamo's system server of the first process of a pod; further processes count up. It accepts unauthenticated
-commands, such as to sleep, so it listens inside the pod only."""
+"""Dynamo's system server of the first process of a pod; each further process uses the next port. It accepts
+unauthenticated commands, such as to sleep, so it listens inside the pod only."""
 SIDE_CHANNEL_PORT = 20097
-"""NIXL's handshake port of the first process of a pod; further processes count up."""
+"""NIXL's handshake port of the first process of a pod; each further process uses the next port."""
 TELEMETRY_PORT = 19090
-"""NIXL's transfer metrics of the first process of a pod; further processes count up."""
+"""NIXL's transfer metrics of the first process of a pod; each further process uses the next port."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +40,14 @@ class Process:
 
     Attributes:
         role: its role: frontend, worker, encoder or PD.
-        container: its name for Dynamo's discovery, unique in the pod.
+        discovery_name: its name for Dynamo's discovery, unique in the pod.
         slot: its number in the pod, from 0; it is added to the base of each port.
         command: its command line.
         env: variables of this process only.
     """
 
     role: Role
-    container: str
+    discovery_name: str
     slot: int
     command: list[str]
     env: list[dict[str, object]] = field(default_factory=list)
@@ -142,11 +146,13 @@ def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity, revision: st
     return env
 
 
-def process_environment(spec: EPDDeploymentSpec, *, role: Role, container: str, slot: int) -> list[dict[str, object]]:
+def process_environment(
+    spec: EPDDeploymentSpec, *, role: Role, discovery_name: str, slot: int
+) -> list[dict[str, object]]:
     """Environment of one process: its name for discovery and its own ports."""
     return literals(
         {
-            **dynamo.process_environment(container=container, system_port=ENGINE_PORT + slot),
+            **dynamo.process_environment(container=discovery_name, system_port=ENGINE_PORT + slot),
             **backend_of(spec).process_environment(spec.transfer.mode, SIDE_CHANNEL_PORT + slot),
             "NIXL_TELEMETRY_ENABLE": "y",
             "NIXL_TELEMETRY_EXPORTER": "prometheus",

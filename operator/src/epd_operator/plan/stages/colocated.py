@@ -10,6 +10,7 @@ from epd_operator.objects.quantities import to_bytes
 from epd_operator.plan.devices.gpu import Placement, pool_named
 from epd_operator.plan.pods.launcher import CONTROL_PORT, group_document, run_group_command, stub_command
 from epd_operator.plan.pods.process import (
+    GROUP_SYSTEM_PORT_NAME,
     EngineOptions,
     Process,
     backend_of,
@@ -33,9 +34,9 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
     processes = _group_processes(spec, group=group)
     cuda_mps = group.gpu_sharing.strategy is GpuSharingStrategy.MPS
     ports = {"control": CONTROL_PORT}
-    ports.update({f"system-{process.slot}": process.system_port for process in processes})
+    ports.update({GROUP_SYSTEM_PORT_NAME.format(slot=process.slot): process.system_port for process in processes})
     containers = [
-        ContainerPlan(name=process.container, command=stub_command(container=process.container))
+        ContainerPlan(name=process.discovery_name, command=stub_command(container=process.discovery_name))
         for process in processes
         if process.role is Role.ENCODER
     ]
@@ -72,10 +73,10 @@ def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
     roles = [(f"encoder-{i}", Role.ENCODER) for i in range(group.encoder.count)] + [(str(Role.PD), Role.PD)]
     processes = []
     for slot, (name, role) in enumerate(roles):
-        env = process_environment(spec, role=role, container=name, slot=slot)
+        env = process_environment(spec, role=role, discovery_name=name, slot=slot)
         if role is Role.ENCODER:
             env += literals(backend_of(spec).encoder_memory_environment(to_bytes(group.encoder.memory)))
         env += user_environment(group.encoder.env if role is Role.ENCODER else group.pd.env)
         command = engine_command(spec, role=role, options=encoder if role is Role.ENCODER else pd)
-        processes.append(Process(role=role, container=name, slot=slot, command=command, env=env))
+        processes.append(Process(role=role, discovery_name=name, slot=slot, command=command, env=env))
     return processes

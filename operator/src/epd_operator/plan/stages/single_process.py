@@ -10,6 +10,7 @@ from epd_operator.plan.devices.gpu import Placement, pool_named
 from epd_operator.plan.pods.launcher import CONTROL_PORT, run_command
 from epd_operator.plan.pods.process import (
     HTTP_PORT,
+    SYSTEM_PORT_NAME,
     EngineOptions,
     Process,
     engine_command,
@@ -44,13 +45,13 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
         if isinstance(settings, Frontend)
         else engine_command(spec, role=role, options=options)
     )
-    process = Process(role=role, container=MAIN, slot=0, command=command)
+    process = Process(role=role, discovery_name=MAIN, slot=0, command=command)
     container = ContainerPlan(
         name=MAIN,
         command=run_command(process, drain=spec.drain),
         env=[
             *pod_environment(spec, identity=identity, revision=stage.revision),
-            *process_environment(spec, role=role, container=MAIN, slot=0),
+            *process_environment(spec, role=role, discovery_name=MAIN, slot=0),
             *user_environment(spec.runtime.env, settings.env),
         ],
         ports=_ports(process),
@@ -62,7 +63,7 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
 
 
 def _ports(process: Process) -> dict[str, int]:
-    ports = {"control": CONTROL_PORT, "system": process.system_port}
+    ports = {"control": CONTROL_PORT, SYSTEM_PORT_NAME: process.system_port}
     if process.role is Role.FRONTEND:
         ports = {"http": HTTP_PORT, **ports}
     return ports

@@ -145,8 +145,8 @@ def _unavailable(stages: list[StageProgress]) -> Problem | None:
 def _first_problem(stages: list[StageProgress]) -> Problem | None:
     """The problem that the conditions show.
 
-    A problem that needs action comes first. Among stages in progress the last one counts, because frontends, which are
-    the first stage, wait for all others.
+    A problem that needs action comes first. Among stages in progress the most urgent reason is shown; if equal, that of
+    the last stage, because frontends (the first) wait for the others.
     """
     found = [
         Problem(s.problem.reason, f"{s.plan.name} {s.ready}/{s.plan.replicas}: {s.problem.message}")
@@ -154,7 +154,7 @@ def _first_problem(stages: list[StageProgress]) -> Problem | None:
         if s.problem is not None
     ]
     urgent = next((problem for problem in found if not problem.reason.is_progress), None)
-    return urgent or min(reversed(found), key=lambda problem: problem.reason.traits.urgency, default=None)
+    return urgent or min(reversed(found), key=lambda problem: problem.reason.traits.rank, default=None)
 
 
 def _condition(

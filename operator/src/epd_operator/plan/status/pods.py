@@ -28,8 +28,8 @@ class Problem:
 
 
 def most_urgent(problems: list[Problem]) -> Problem | None:
-    """The most urgent problem; the first of several with the same urgency."""
-    return min(problems, key=lambda p: p.reason.traits.urgency, default=None)
+    """The most urgent problem; the first of several with the same rank."""
+    return min(problems, key=lambda p: p.reason.traits.rank, default=None)
 
 
 def problem_of(pod: KubernetesObject) -> Problem | None:
@@ -67,7 +67,7 @@ def _is_node_lost(pod: KubernetesObject) -> bool:
 
 
 def _starting_message(name: str, pod: KubernetesObject) -> str:
-    """Whether the pod starts, or was ready before.
+    """The message for a pod that is starting, or that was ready before.
 
     The startup probe and the readiness probe are the same request: a container that passed its startup probe was ready.
     """

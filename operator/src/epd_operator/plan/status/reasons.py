@@ -1,6 +1,6 @@
 """The registry of condition reasons. A new reason is one member here and one paragraph in docs/conditions.md.
 
-Each member has its section of the documentation, its urgency among the reasons of stages, and the Event that is
+Each member has its section of the documentation, its rank among the reasons of stages, and the Event that is
 recorded when a stage gets it. Tests check every member.
 """
 
@@ -42,21 +42,21 @@ class Traits:
     Attributes:
         section: its section of the documentation. Conditions show reasons of work in progress only if there are no
             others, because they need no action.
-        urgency: if several pods, or several stages in progress, have reasons, the lowest number is shown.
+        rank: the lowest is shown first, if several pods, or several stages in progress, have reasons.
         event: type of the Event that is recorded when a stage gets the reason; None for no Event.
     """
 
     section: Section
-    urgency: int = 0
+    rank: int = 0
     event: EventType | None = None
 
 
-def _progress(*, urgency: int = 0, event: EventType | None = None) -> Traits:
-    return Traits(section=Section.PROGRESS, urgency=urgency, event=event)
+def _progress(*, rank: int = 0, event: EventType | None = None) -> Traits:
+    return Traits(section=Section.PROGRESS, rank=rank, event=event)
 
 
-def _pods(*, urgency: int) -> Traits:
-    return Traits(section=Section.PODS, urgency=urgency, event=EventType.WARNING)
+def _pods(*, rank: int) -> Traits:
+    return Traits(section=Section.PODS, rank=rank, event=EventType.WARNING)
 
 
 _NORMAL = Traits(section=Section.NORMAL)
@@ -79,21 +79,21 @@ class Reason(StrEnum):
     REQUESTS_ANSWERED = "RequestsAnswered", _NORMAL
     SETTLED = "Settled", _NORMAL
 
-    ROLLING_OUT = "RollingOut", _progress(urgency=1, event=EventType.NORMAL)
-    SCALING_DOWN = "ScalingDown", _progress(urgency=1)
-    PODS_STARTING = "PodsStarting", _progress(urgency=10)
-    WAITING_FOR_ENCODER = "WaitingForEncoder", _progress(urgency=20)
+    ROLLING_OUT = "RollingOut", _progress(rank=1, event=EventType.NORMAL)
+    SCALING_DOWN = "ScalingDown", _progress(rank=1)
+    PODS_STARTING = "PodsStarting", _progress(rank=10)
+    WAITING_FOR_ENCODER = "WaitingForEncoder", _progress(rank=20)
     WAITING_FOR_REMOVAL = "WaitingForRemoval", _progress()
 
     NO_READY_PODS = "NoReadyPods", Traits(section=Section.PODS)
-    NODE_LOST = "NodeLost", _pods(urgency=0)
-    IMAGE_PULL_FAILED = "ImagePullFailed", _pods(urgency=1)
-    CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid", _pods(urgency=2)
-    CRASH_LOOPING = "CrashLooping", _pods(urgency=3)
-    CONTAINER_RESTARTED = "ContainerRestarted", _pods(urgency=4)
-    UNSCHEDULABLE = "Unschedulable", _pods(urgency=5)
-    PODS_FAILED = "PodsFailed", _pods(urgency=6)
-    PODS_REFUSED = "PodsRefused", _pods(urgency=7)
+    NODE_LOST = "NodeLost", _pods(rank=0)
+    IMAGE_PULL_FAILED = "ImagePullFailed", _pods(rank=1)
+    CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid", _pods(rank=2)
+    CRASH_LOOPING = "CrashLooping", _pods(rank=3)
+    CONTAINER_RESTARTED = "ContainerRestarted", _pods(rank=4)
+    UNSCHEDULABLE = "Unschedulable", _pods(rank=5)
+    PODS_FAILED = "PodsFailed", _pods(rank=6)
+    PODS_REFUSED = "PodsRefused", _pods(rank=7)
 
     NAME_TAKEN = "NameTaken", _PERSON
     CHILD_REFUSED = "ChildRefused", _PERSON

@@ -62,9 +62,8 @@ def _refusal(status: Mapping[str, Any]) -> str | None:
 def workload_of(pod: Mapping[str, Any]) -> str | None:
     """Name of the Deployment that the pod belongs to, or None.
 
-    Labels alone are not enough: every client that can create pods can set them. If a ReplicaSet is the controller of a
-    pod, Kubernetes treats the pod as part of it as well; if that ReplicaSet does not exist, the garbage collector
-    removes the pod.
+    Labels are not enough, because every client that can create pods can set them. Kubernetes itself treats a pod as
+    part of the ReplicaSet that controls it, and deletes the pod if that ReplicaSet does not exist.
     """
     controller = controller_of(pod)
     if controller is None or (controller["apiVersion"], controller["kind"]) != ("apps/v1", "ReplicaSet"):

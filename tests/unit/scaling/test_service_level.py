@@ -8,8 +8,8 @@ from epd_operator.api.v1alpha1.autoscaling import Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.decision import decide_all
-from epd_operator.scaling.latency import Latency, SloRisk, slo_risks
 from epd_operator.scaling.model import ScalingReason
+from epd_operator.scaling.service_level import Latency, SloRisk, slo_risks
 from epd_operator.scaling.state import StageState
 from unit.scaling.builders import AT_ONCE, SCALING, decide, even, first, seen, settings
 

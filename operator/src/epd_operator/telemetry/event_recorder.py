@@ -14,7 +14,7 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, NotFoundError
 from epd_operator.cluster.events import can_be_dropped, create_event, update_event_count
 from epd_operator.objects.identity import Identity, Key
-from epd_operator.plan.status.events import StatusEvent
+from epd_operator.plan.status.status_events import StatusEvent
 from epd_operator.telemetry.logs import log_context
 
 logger = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ class EventRecorder:
         identity, event = waiting.identity, waiting.event
         series = self._find_series(identity, event)
         if series is not None:
-            # Also counted if the rate limit drops it: the next update then includes it.
+            # The occurrence is counted even if the rate limit drops it: the next update then includes it.
             series.count, series.last = series.count + 1, self._clock()
         if not self._limit.allow((identity.uid, event.type)):
             return EventOutcome.DROPPED

@@ -15,8 +15,15 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError, FencedError, NotFoundError, RefusedError, UnavailableError
 from epd_operator.objects.identity import Identity, Key
 from epd_operator.objects.kinds import Kind
-from epd_operator.plan.status.events import Action, EventType, StatusEvent
-from epd_operator.telemetry.events import MAX_KNOWN, MAX_WAITING, RATE, WINDOW_SECONDS, EventOutcome, EventRecorder
+from epd_operator.plan.status.status_events import Action, EventType, StatusEvent
+from epd_operator.telemetry.event_recorder import (
+    MAX_KNOWN,
+    MAX_WAITING,
+    RATE,
+    WINDOW_SECONDS,
+    EventOutcome,
+    EventRecorder,
+)
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

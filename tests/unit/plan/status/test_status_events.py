@@ -13,8 +13,15 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.status.builder import status_of
-from epd_operator.plan.status.events import MAX_NOTE, EventReason, EventType, StatusEvent, scaling_event, status_events
 from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.plan.status.status_events import (
+    MAX_NOTE,
+    EventReason,
+    EventType,
+    StatusEvent,
+    scaling_event,
+    status_events,
+)
 from epd_operator.scaling.model import Decision, ScalingReason
 from support.specs import TOPOLOGIES, spec
 from support.world import NOW, World

@@ -40,7 +40,7 @@ class StatusEvent:
         type: Normal or Warning.
         reason: why the Event is written, one CamelCase word.
         action: what the operator did, one CamelCase word.
-        note: the message for people, on one line, of bounded length.
+        note: the message for users, on one line, of bounded length.
     """
 
     type: EventType

@@ -1,4 +1,4 @@
-"""Mean latencies compared with the service level (SLO): which stage causes one that is too high."""
+"""Compares mean latencies with the service level, and finds the stage that causes one that is too high."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 
 AT_RISK_PERCENT = 80
-"""From this share of the allowed latency on, the stage that causes it is not scaled down."""
+"""A stage that causes a latency of at least this share of the limit is not scaled down."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,10 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True)
 class SloRisk:
-    """A latency of a stage that violates the service level, or is close to it.
+    """A latency of a stage that is above its limit, or close to it.
 
     Attributes:
-        violated: true: the stage is scaled up; false: the stage is only not scaled down.
+        violated: whether the stage is scaled up; if false, it is only not scaled down.
         message: the measured and the allowed latency.
     """
 
