@@ -63,6 +63,9 @@ def may_recover(reason: str) -> Expected:
     return Expected(reach=life.with_problem(reason), health=Health.IN_PROGRESS, reason=reason)
 
 
+NEED_USER = {"ImagePullFailed", "CrashLooping", "ContainerConfigInvalid"}
+"""Problems of pods that Kubernetes retries, mostly without success. All others may end without a change."""
+
 PHASES = {
     "not yet seen": Expected(reach=life.not_yet_seen, health=Health.IN_PROGRESS, live=False),
     "starting": Expected(reach=life.starting, health=Health.IN_PROGRESS, reason="PodsStarting"),
@@ -85,16 +88,10 @@ PHASES = {
         reach=life.scaling_down, health=Health.IN_PROGRESS, reason="ScalingDown", available=True, live=False
     ),
     "all workers lost": Expected(reach=life.all_workers_lost, health=Health.IN_PROGRESS, reason="PodsStarting"),
-    "image pull failed": needs_user("ImagePullFailed"),
-    "crash looping": needs_user("CrashLooping"),
-    "container config invalid": needs_user("ContainerConfigInvalid"),
     "pods refused": Expected(
         reach=life.refused_by_a_quota, health=Health.FAILED, reason="PodsRefused", kstatus=Health.IN_PROGRESS
     ),
-    "unschedulable": may_recover("Unschedulable"),
-    "container restarted": may_recover("ContainerRestarted"),
-    "node lost": may_recover("NodeLost"),
-    "pods failed": may_recover("PodsFailed"),
+    **{reason: needs_user(reason) if reason in NEED_USER else may_recover(reason) for reason in life.POD_PROBLEMS},
     "name taken": Expected(reach=life.name_taken, health=Health.FAILED, reason="NameTaken", live=False),
     "child refused": Expected(reach=life.child_refused, health=Health.FAILED, reason="ChildRefused", live=False),
     "spec invalid": Expected(reach=life.spec_invalid, health=Health.FAILED, reason="SpecInvalid", live=False),

@@ -16,9 +16,15 @@ ROW = re.compile(r"^\| (.+?) \| (Normal|Warning) \| .+ \| (\w+) \|$", re.MULTILI
 
 
 def rows() -> list[tuple[set[str], str, str]]:
-    """Reasons, type and action of each row of the table."""
+    """Reasons, type and action of each row of the table. A row may name a section of conditions.md."""
     found = ROW.findall((DOCS / "events.md").read_text())
-    return [(set(re.findall(r"`(\w+)`", reasons)), kind, action) for reasons, kind, action in found]
+    return [(_reasons_of(cell), kind, action) for cell, kind, action in found]
+
+
+def _reasons_of(cell: str) -> set[str]:
+    sections = [headings(title) for title in re.findall(r"\[([^`\]]+)\]\(conditions\.md#", cell)]
+    named = set(re.findall(r"`(\w+)`", cell))
+    return set().union(*sections) - named if sections else named
 
 
 def reasons(kind: str) -> set[str]:
