@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epd_operator.objects.kinds import DEPLOYMENT, Kind
-from support.operated import World
+from support.operated import PRIMARIES, World
 from support.specs import raw_spec
 
 CONFIG_MAP = Kind(kind="ConfigMap", api_version="v1", plural="configmaps")
@@ -78,3 +78,50 @@ async def test_empty_lists_of_arguments_are_reconciled(world: World) -> None:
     world.create(raw_spec("CoLocated", group=group, runtime={"image": "example.test/epd:1", "args": []}))
     await world.settle()
     assert (await world.conditions())["Ready"]["reason"] == "PodsStarting"
+
+
+FORGED = [
+    {"type": f"Forged{number}", "status": "True", "reason": "Forged", "message": "", "observedGeneration": 1,
+     "lastTransitionTime": "2026-01-01T00:00:00Z"} for number in range(16)
+]  # fmt: skip
+
+
+async def test_a_status_that_is_full_of_foreign_conditions_is_replaced(world: World) -> None:
+    world.create(raw_spec("Aggregated"))
+    path = f"{PRIMARIES.format(world.namespace)}/qwen/status"
+    live = world.server.client.get(path).body
+    answer = world.server.client.request("PUT", path, {**live, "status": {"conditions": FORGED}})
+    assert answer.ok, answer.message
+    await world.settle()
+    assert (await world.conditions()).keys() == {"Ready", "Available", "Reconciling", "Stalled"}
+    assert await world.reconcile() == []
+
+
+async def test_nonsense_about_scaling_in_the_status_is_replaced(world: World) -> None:
+    autoscaling = {"maxReplicas": 4, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
+    world.create(raw_spec("Aggregated", worker={"pool": "gb200", "autoscaling": autoscaling}))
+    await world.settle()
+    path = f"{PRIMARIES.format(world.namespace)}/qwen/status"
+    live = world.server.client.get(path).body
+    (worker,) = [stage for stage in live["status"]["stages"] if stage["name"] == "worker"]
+    worker["scaling"] = {"current": 1, "desired": 1, "reason": "x", "message": "x", "value": "NaN", "target": "-1"}
+    assert world.server.client.request("PUT", path, live).ok
+    await world.settle()
+    (worker,) = [s for s in world.server.client.get(path).body["status"]["stages"] if s["name"] == "worker"]
+    assert "scaling" not in worker
+    assert await world.reconcile() == []
+
+
+async def test_a_foreign_stage_in_the_status_is_removed_and_a_foreign_condition_is_kept(world: World) -> None:
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    path = f"{PRIMARIES.format(world.namespace)}/qwen/status"
+    live = world.server.client.get(path).body
+    live["status"]["stages"].append({"name": "forged", "desired": 9, "ready": 9, "updated": 9})
+    live["status"]["conditions"].append(FORGED[0])
+    assert world.server.client.request("PUT", path, live).ok
+    await world.settle()
+    status = world.server.client.get(path).body["status"]
+    assert [stage["name"] for stage in status["stages"]] == ["frontend", "worker"]
+    assert "Forged0" in {condition["type"] for condition in status["conditions"]}
+    assert await world.reconcile() == []

@@ -16,13 +16,13 @@ from epd_operator.cluster.errors import (
     NotFoundError,
     RefusedError,
 )
-from epd_operator.objects.identity import controller_of
+from epd_operator.objects.identity import Identity, controller_of
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, Kind
 from epd_operator.plan.children.registry import kind_named
 from epd_operator.plan.drift import with_whole_spec
 from epd_operator.plan.observation import ChildKey, ForeignOwner, Observation
 from epd_operator.plan.planner import Plan
-from epd_operator.plan.status.builder import is_unchanged
+from epd_operator.plan.status.builder import is_unchanged, with_foreign_conditions
 
 CHILD_MANAGER = "epd-operator"
 STATUS_MANAGER = "epd-operator-status"
@@ -211,8 +211,27 @@ async def write_status(cluster: Cluster, *, observation: Observation, status: di
         "metadata": {"name": identity.name, "namespace": identity.namespace, "uid": identity.uid},
         "status": status,
     }
-    await cluster.apply(EPD_DEPLOYMENT, body=body, field_manager=STATUS_MANAGER, subresource="status")
+    try:
+        written = await cluster.apply(EPD_DEPLOYMENT, body=body, field_manager=STATUS_MANAGER, subresource="status")
+    except InvalidError:
+        # Apply keeps the conditions of other clients, and there are too many of them.
+        await _replace_status(cluster, identity=identity, live=observation.status, status=status)
+        return True
+    live = written.get("status", {})
+    if not is_unchanged(status, live):
+        # Apply keeps all fields of other clients. Those in our part would cause a write in every reconcile.
+        whole = with_foreign_conditions(status, live)
+        await _replace_status(cluster, identity=identity, live=live, status=whole)
     return True
+
+
+async def _replace_status(
+    cluster: Cluster, *, identity: Identity, live: Mapping[str, Any], status: Mapping[str, Any]
+) -> None:
+    """Replace the whole status, whoever owns its fields: in a merge patch, null removes a field."""
+    body = {"metadata": {"uid": identity.uid}, "status": {**dict.fromkeys(live, None), **status}}
+    place = {"namespace": identity.namespace, "name": identity.name}
+    await cluster.patch(EPD_DEPLOYMENT, **place, body=body, subresource="status")
 
 
 async def _foreign_owner(cluster: Cluster, *, child: dict[str, Any]) -> ForeignOwner | None:

@@ -167,9 +167,12 @@ class Cluster:
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"])
         return await self._call("REPLACE", kind, path=path, body=body)
 
-    async def patch(self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Change only the fields in the body, with a JSON merge patch."""
-        return await self._call("PATCH", kind, path=kind.path(namespace=namespace, name=name), body=body)
+    async def patch(
+        self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any], subresource: str | None = None
+    ) -> dict[str, Any]:
+        """Change only the fields in the body, with a JSON merge patch. It replaces lists as a whole."""
+        path = kind.path(namespace=namespace, name=name, subresource=subresource)
+        return await self._call("PATCH", kind, path=path, body=body)
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
         """Delete the object with this uid, if it exists. The garbage collector deletes its dependents."""

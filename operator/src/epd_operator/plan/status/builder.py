@@ -70,6 +70,12 @@ def is_unchanged(status: KubernetesObject, observed: KubernetesObject) -> bool:
     return _own_part(status) == _own_part(observed)
 
 
+def with_foreign_conditions(status: KubernetesObject, observed: KubernetesObject) -> dict[str, Any]:
+    """The status with the conditions of other controllers that the observed status has."""
+    foreign = [c for c in observed.get("conditions", ()) if c.get("type") not in list(ConditionType)]
+    return {**status, "conditions": [*status.get("conditions", ()), *foreign]}
+
+
 def _own_part(status: KubernetesObject) -> dict[str, Any]:
     """The status with the conditions of the operator by type, without conditions of other controllers."""
     conditions = {c.get("type"): c for c in status.get("conditions", ())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.status import ScalingStatus, StageStatus
@@ -15,6 +16,8 @@ from epd_operator.plan.status.pods import MAX_MESSAGE, Problem, most_urgent, pro
 from epd_operator.plan.status.reasons import Reason
 from epd_operator.plan.workloads.progress import progress_of
 from epd_operator.scaling.model import Decision
+
+_DECIMAL = re.compile(r"[0-9]+(\.[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +104,9 @@ def scaling_status(stage: StageKey, *, observation: Observation, now: str) -> Sc
     before = _previous_scaling(observation.status, stage)
     decision = observation.decisions.get(stage)
     if decision is None:
-        return ScalingStatus.model_validate(before) if before else None
-    since = before.get("lastChangeTime") if before.get("desired") == decision.desired else None
-    return _from_decision(decision, since=str(since or now))
+        return before
+    since = before.last_change_time if before is not None and before.desired == decision.desired else None
+    return _from_decision(decision, since=since or now)
 
 
 def _from_decision(decision: Decision, *, since: str) -> ScalingStatus:
@@ -126,9 +129,14 @@ def _decimal(value: float | None) -> str | None:
     return None if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _previous_scaling(status: KubernetesObject, stage: StageKey) -> KubernetesObject:
-    for known in status.get("stages") or ():
-        if known.get("name") == stage.name:
-            found: KubernetesObject = known.get("scaling") or {}
-            return found
-    return {}
+def _previous_scaling(status: KubernetesObject, stage: StageKey) -> ScalingStatus | None:
+    """What the status has about the last decision; None if it has nothing, or if another client wrote nonsense."""
+    found = next(
+        (known.get("scaling") for known in status.get("stages") or () if known.get("name") == stage.name), None
+    )
+    try:
+        previous = ScalingStatus.model_validate(found)
+    except ValueError:
+        return None
+    numbers = (number for number in (previous.value, previous.target) if number is not None)
+    return previous if all(_DECIMAL.fullmatch(number) for number in numbers) else None
