@@ -18,6 +18,7 @@ from epd_operator.cluster.errors import (
 )
 from epd_operator.objects.identity import Identity, controller_of
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, Kind
+from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.registry import kind_named
 from epd_operator.plan.drift import with_whole_spec
 from epd_operator.plan.observation import ChildKey, ForeignOwner, Observation
@@ -164,9 +165,10 @@ def _describe(key: ChildKey) -> str:
 
 async def _delete(cluster: Cluster, key: ChildKey, *, observation: Observation) -> bool:
     """Delete a child. Returns false if it is already terminating."""
-    metadata = observation.children[key]["metadata"]
-    if metadata.get("deletionTimestamp"):
+    live = observation.children[key]
+    if is_terminating(live):
         return False
+    metadata = live["metadata"]
     kind = kind_named(key.kind)
     await cluster.delete(kind, namespace=metadata["namespace"], name=key.name, uid=metadata["uid"])
     return True
@@ -228,7 +230,7 @@ async def write_status(cluster: Cluster, *, observation: Observation, status: di
 async def _replace_status(
     cluster: Cluster, *, identity: Identity, live: Mapping[str, Any], status: Mapping[str, Any]
 ) -> None:
-    """Replace the whole status, whoever owns its fields: in a merge patch, null removes a field."""
+    """Replace the whole status, also fields of other managers: in a merge patch, null removes a field."""
     body = {"metadata": {"uid": identity.uid}, "status": {**dict.fromkeys(live, None), **status}}
     place = {"namespace": identity.namespace, "name": identity.name}
     await cluster.patch(EPD_DEPLOYMENT, **place, body=body, subresource="status")

@@ -37,7 +37,7 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def is_terminating(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod has been deleted, and its containers are ending."""
+    """Whether the pod, or any other object, has been deleted and is not gone yet."""
     return bool(mapping(pod.get("metadata")).get("deletionTimestamp"))
 
 

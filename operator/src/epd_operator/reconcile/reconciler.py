@@ -15,6 +15,7 @@ from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.observe import observe, read_primary
 from epd_operator.objects.identity import Identity, Key, StageKey
+from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import Settings
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.planner import DEFAULTS, make_plan
@@ -95,7 +96,7 @@ class Reconciler:
             ClusterError: a request to the API server failed; try again later.
         """
         primary = await read_primary(self._cluster, namespace=key.namespace, name=key.name)
-        if primary is None or primary["metadata"].get("deletionTimestamp"):
+        if primary is None or is_terminating(primary):
             # The garbage collector removes the children, whether the operator runs or not.
             self._forget(key)
             return Result(outcome=GONE)

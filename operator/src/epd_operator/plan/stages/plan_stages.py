@@ -1,4 +1,4 @@
-"""Which stages a topology has."""
+"""Plans the stages of a topology."""
 
 from __future__ import annotations
 
