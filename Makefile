@@ -35,7 +35,7 @@ test-unit: $(VENV)/.installed ## Tests without a cluster
 
 test-api: $(VENV)/.installed ## Tests against a real API server
 	@$(LOCAL) packages --no-images >/dev/null
-	@$(LOCAL) build controlplane helm helm4 gitops-check promtool prometheus controller-gen >/dev/null
+	@$(LOCAL) build controlplane helm helm4 gitops-check kustomize-controller promtool prometheus controller-gen >/dev/null
 	$(BIN)/pytest -q tests/api
 	$(BIN)/pytest -q tests/chart
 	$(BIN)/pytest -q tests/admission

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,25 @@ def test_every_object_has_the_standard_labels_and_the_common_ones(render: Any, c
         assert all(labels.get(f"app.kubernetes.io/{name}") for name in standard), item["metadata"]["name"]
         assert labels["helm.sh/chart"].startswith("epd-operator-")
         assert chosen.get("commonLabels", {}).items() <= labels.items()
+
+
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+"""https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set"""
+
+
+@pytest.mark.parametrize(
+    "version", ["0.2.0+9f86d081884c", "0.2.0-rc.1+sha.9f86d0", *(f"0.2.0-{'a' * n}.b+c" for n in range(40, 48))]
+)
+def test_labels_are_valid_for_the_versions_that_tools_give_a_chart(
+    offline_helm: Helm, tmp_path: Path, version: str
+) -> None:
+    """Flux adds the digest of an artifact to the version: https://fluxcd.io/flux/components/helm/helmreleases/."""
+    chart = Path(shutil.copytree(CHART, tmp_path / "epd-operator"))
+    about = yaml.safe_load((chart / "Chart.yaml").read_text())
+    (chart / "Chart.yaml").write_text(yaml.safe_dump({**about, "version": version}))
+    for item in offline_helm.template(chart=chart):
+        labels = item["metadata"]["labels"].values()
+        assert [value for value in labels if not LABEL_VALUE.fullmatch(value)] == []
 
 
 @every_set

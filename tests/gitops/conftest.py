@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.fixtures import api_server, bare_api_server, controllers, crd_answers, world
-from support.gitops import Checker, health_checker
+from support.gitops import Checker, checker_of_available, health_checker
 
 __all__ = ["api_server", "bare_api_server", "controllers", "crd_answers", "world"]
 
@@ -16,6 +16,13 @@ __all__ = ["api_server", "bare_api_server", "controllers", "crd_answers", "world
 def checker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
     """Argo CD, Flux and kstatus with the health checks of the examples."""
     with health_checker(tmp_path_factory.mktemp("checker")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def checker_if_available(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
+    """The same, but with the variants for which it is enough that requests are answered."""
+    with checker_of_available(tmp_path_factory.mktemp("available")) as started:
         yield started
 
 

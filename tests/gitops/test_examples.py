@@ -21,7 +21,7 @@ FLUX_OBJECTS = [
     pytest.param(document, id=f"{path.stem}-{document['kind']}")
     for path in sorted(FLUX.rglob("*.yaml"))
     for document in yaml.safe_load_all(path.read_text())
-    if "toolkit.fluxcd.io" in document["apiVersion"]
+    if isinstance(document, dict) and "toolkit.fluxcd.io" in document["apiVersion"]
 ]
 
 
@@ -90,7 +90,7 @@ def test_the_operator_is_installed_before_the_objects() -> None:
     assert order["epd-operator"] < order["serving"]
     operator = yaml.safe_load((FLUX / "operator.yaml").read_text())
     serving = yaml.safe_load((FLUX / "serving.yaml").read_text())
-    assert serving["spec"]["dependsOn"] == [{"name": operator["metadata"]["name"]}]
+    assert [dependency["name"] for dependency in serving["spec"]["dependsOn"]] == [operator["metadata"]["name"]]
 
 
 def test_paths_in_the_examples_exist() -> None:
@@ -112,14 +112,31 @@ def test_the_examples_set_values_that_the_chart_has() -> None:
     assert operator["spec"]["source"]["targetRevision"] == version
 
 
-def test_argo_cd_and_helm_keep_the_crds_of_the_chart(tmp_path: Path) -> None:
+def test_argo_cd_and_helm_keep_the_crds_and_the_role_of_the_worker_pods(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump(applications()["epd-operator"]["spec"]["source"]["helm"]["valuesObject"]))
     rendered = Helm(program=binary("helm"), major=3, home=tmp_path).template("--values", str(values))
-    crds = [document["metadata"] for document in rendered if document["kind"] == "CustomResourceDefinition"]
-    kept = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false"}
-    assert len(crds) == 3
-    assert all(crd["annotations"] == kept for crd in crds)
+    kept = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}
+    found = [document["kind"] for document in rendered if document["metadata"].get("annotations") == kept]
+    assert sorted(found) == ["ClusterRole", *3 * ["CustomResourceDefinition"]]
+    others = {document["kind"] for document in rendered if document["metadata"].get("annotations") != kept}
+    assert not others & {"CustomResourceDefinition", "Namespace", "PersistentVolumeClaim", "Secret", "EPDDeployment"}
+
+
+def test_argo_cd_deletes_the_operator_that_leaves_git_but_not_the_objects() -> None:
+    """Argo CD deletes the resources of a deleted Application only if the Application has a finalizer.
+
+    https://argo-cd.readthedocs.io/en/stable/user-guide/app_deletion/
+    """
+    finalizers = {name: a["metadata"].get("finalizers", []) for name, a in applications().items()}
+    assert finalizers == {"epd": [], "epd-operator": ["resources-finalizer.argocd.argoproj.io"], "serving": []}
+
+
+def test_no_example_owns_a_namespace_with_objects_of_users_that_its_tool_may_delete() -> None:
+    for path in sorted(EXAMPLES.rglob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if isinstance(document, dict) and document.get("kind") in ("Namespace", "PersistentVolumeClaim"):
+                assert document["metadata"]["annotations"] == {"kustomize.toolkit.fluxcd.io/prune": "disabled"}, path
 
 
 def test_the_page_shows_the_examples_as_they_are() -> None:

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import yaml
 
+from support.kubectl import Kubectl
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "gitops"
 HEALTH_LUA = EXAMPLES / "argocd" / "health.lua"
@@ -57,9 +59,24 @@ def binary() -> Path:
 
 def flux_expressions() -> dict[str, Any]:
     """The health expressions of the example for Flux."""
-    (check,) = yaml.safe_load(SERVING.read_text())["spec"]["healthCheckExprs"]
+    return _expressions(SERVING.read_text())
+
+
+def _expressions(kustomization: str) -> dict[str, Any]:
+    (check,) = yaml.safe_load(kustomization)["spec"]["healthCheckExprs"]
     expressions: dict[str, Any] = check
     return expressions
+
+
+def flux_expressions_of_available(folder: Path) -> dict[str, Any]:
+    """The health expressions of the example for Flux with the patch ``available.yaml``, which *folder* is built in."""
+    folder.mkdir()
+    for path in (SERVING, SERVING.with_name("available.yaml")):
+        (folder / path.name).write_text(path.read_text())
+    patch = {"path": "available.yaml", "target": {"kind": "Kustomization", "name": "serving"}}
+    document = {"resources": [SERVING.name], "patches": [patch]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(document))
+    return _expressions(Kubectl().get("kustomize", folder))
 
 
 class Checker:
@@ -99,8 +116,18 @@ class Checker:
         return answer
 
 
-def health_checker(folder: Path, *, lua: Path = HEALTH_LUA) -> Checker:
-    """A checker with the examples' expressions for Flux and a script for Argo CD; a file is written to *folder*."""
+def health_checker(folder: Path, *, lua: Path = HEALTH_LUA, cel: dict[str, Any] | None = None) -> Checker:
+    """A checker with a script for Argo CD and expressions for Flux, by default of the examples; writes to *folder*."""
     expressions = folder / "expressions.json"
-    expressions.write_text(json.dumps(flux_expressions()))
+    expressions.write_text(json.dumps(cel or flux_expressions()))
     return Checker("health", "--lua", lua, "--cel", expressions)
+
+
+def checker_of_available(folder: Path) -> Checker:
+    """A checker with the variants of the examples for which it is enough that requests are answered."""
+    before, after = "local available_is_enough = false", "local available_is_enough = true"
+    script = HEALTH_LUA.read_text()
+    assert script.count(before) == 1
+    lua = folder / "health.lua"
+    lua.write_text(script.replace(before, after))
+    return health_checker(folder, lua=lua, cel=flux_expressions_of_available(folder / "serving"))

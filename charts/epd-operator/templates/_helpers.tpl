@@ -20,7 +20,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- $own := fromYaml (include "epd.selectorLabels" .) }}
 {{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion }}
 {{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service }}
-{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | regexFind "^.*[A-Za-z0-9]") }}
 {{- toYaml (merge $own (.Values.commonLabels | default dict)) }}
 {{- end }}
 

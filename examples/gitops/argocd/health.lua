@@ -9,6 +9,9 @@ local needs_a_person = {
   PodsRefused = true,
 }
 
+-- true: an object is Healthy as soon as requests are answered, also during a rollout or while a pod finds no node.
+local available_is_enough = false
+
 local function table_or_empty(value)
   if type(value) == "table" then return value end
   return {}
@@ -45,7 +48,11 @@ end
 if ready.status == "False" and needs_a_person[ready.reason] then
   return { status = "Degraded", message = describe(ready) }
 end
+local available = table_or_empty(conditions.Available).status == "True"
 if ready.status == "True" and table_or_empty(conditions.Reconciling).status ~= "True" then
+  return { status = "Healthy", message = describe(ready) }
+end
+if available and available_is_enough then
   return { status = "Healthy", message = describe(ready) }
 end
 if ready.status == nil then
@@ -53,5 +60,5 @@ if ready.status == nil then
 end
 -- A rollout stays Progressing although requests are answered, so that the next sync wave waits until it is complete.
 local answered = ""
-if table_or_empty(conditions.Available).status == "True" then answered = " (requests are answered)" end
+if available then answered = " (requests are answered)" end
 return { status = "Progressing", message = describe(ready) .. answered }

@@ -64,6 +64,7 @@ BINARIES = {
         Binary("helm", "helm", "helm.sh/helm/v3/cmd/helm", "2 minutes", _HELM_FLAGS),
         Binary("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", "2 minutes", _HELM4_FLAGS),
         Binary("gitops-check", "gitops", ".", "6 minutes"),
+        Binary("kustomize-controller", "flux", "github.com/fluxcd/kustomize-controller", "5 minutes"),
         Binary("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "3 minutes", _KWOK_FLAGS),
         Binary("promtool", "prometheus", f"{_PROMETHEUS}/promtool", "2 minutes", _PROMETHEUS_FLAGS, _PROMETHEUS_TAGS),
         Binary(
