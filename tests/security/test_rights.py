@@ -48,6 +48,12 @@ class Harness:
     client: Client
     prometheus: kubelet.Prometheus
     operator: Operator
+    log: Path
+
+    def used(self) -> set[rights.Use]:
+        """Requests of the operator until now."""
+        user = rights.user_of(self.operator.namespace, self.operator.account)
+        return rights.uses(audit.read(self.log), user=user)
 
     @property
     def path(self) -> str:
@@ -74,12 +80,15 @@ class Harness:
             (c["type"], c["status"], c["observedGeneration"]) == ("Ready", "True", generation) for c in conditions
         )
 
-    def wait(self, what: str, holds: Callable[[], bool]) -> None:
+    def wait(
+        self, what: str, holds: Callable[[], bool], *, act: Callable[[Client, str], None] = kubelet.run_pods
+    ) -> None:
+        """Wait until it holds, and act as the nodes in the meantime."""
         deadline = time.monotonic() + PATIENCE
         while not holds():
             assert time.monotonic() < deadline, f"never: {what}; {self.client.get(self.path).body.get('status')}"
             self.operator.require_alive()
-            kubelet.run_pods(self.client, TEAM)
+            act(self.client, TEAM)
             time.sleep(0.2)
 
 
@@ -87,6 +96,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
 SCALES = "/apis/epd.dev/v1alpha1/namespaces/{}/epdstagescales"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
+LIST_EVENTS = f"list events.core {TEAM}/: 200"
 BINDING = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings/qwen-discovery"
 
 
@@ -104,8 +114,9 @@ def disaggregated() -> dict[str, Any]:
 
 
 def run_life_cycle(harness: Harness) -> None:
-    """Creation, scale-up, scale-down, another topology, unmanaged children."""
+    """Creation, a start that takes long, scale-up, scale-down, another topology, unmanaged children."""
     harness.apply(disaggregated())
+    harness.wait("Events are read", lambda: LIST_EVENTS in map(str, harness.used()), act=kubelet.hold_pods)
     harness.wait("ready", harness.ready)
     # Below the panic threshold, because a panic would keep the encoders for a minute.
     harness.prometheus.load = 6
@@ -158,15 +169,19 @@ def life_cycle(request: pytest.FixtureRequest, server: ApiServer, helm: Helm, tm
         arguments = [f"--prometheus-url={prometheus.url}"]
         apply_rbac(server, chart)
         with running(server, folder=folder / "1", chart=chart, arguments=arguments) as operator:
-            run_life_cycle(Harness(client=server.client, prometheus=prometheus, operator=operator))
+            run_life_cycle(_harness(server, prometheus=prometheus, operator=operator))
             granted = _granted(server, operator)
         apply_rbac(server, again)
         with running(server, folder=folder / "2", chart=again, arguments=arguments) as operator:
-            change_role_and_delete(Harness(client=server.client, prometheus=prometheus, operator=operator))
+            change_role_and_delete(_harness(server, prometheus=prometheus, operator=operator))
     user = rights.user_of(operator.namespace, operator.account)
     yield LifeCycle(granted=granted, used=rights.uses(audit.read(server.audit_log), user=user))
     for kind in ("clusterroles", "clusterrolebindings"):
         server.client.request("DELETE", f"{rights.RBAC}/{kind}/{release}")
+
+
+def _harness(server: ApiServer, *, prometheus: kubelet.Prometheus, operator: Operator) -> Harness:
+    return Harness(client=server.client, prometheus=prometheus, operator=operator, log=server.audit_log)
 
 
 def _granted(server: ApiServer, operator: Operator) -> set[rights.Grant]:

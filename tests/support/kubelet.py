@@ -39,6 +39,15 @@ def run_pods(client: Client, namespace: str) -> None:
             client.request("PATCH", f"{path}/status", body, content_type=content_type)
 
 
+def hold_pods(client: Client, namespace: str) -> None:
+    """Report that every pod has had a node for long, and that its kubelet has started no container."""
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    body = {"status": {"phase": "Pending", "conditions": [scheduled]}}
+    for pod in client.get(f"/api/v1/namespaces/{namespace}/pods").body["items"]:
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/status"
+        client.request("PATCH", path, body, content_type="application/strategic-merge-patch+json")
+
+
 @dataclass
 class Prometheus:
     """Answers queries of the operator with one load for every encoder and 0 for the others."""

@@ -20,12 +20,14 @@ class MemoryCluster(Cluster):
         objects: the stored objects.
         failures: errors to raise, by verb and kind.
         writes: verbs and kinds of the writes, in order, refused ones included.
+        queries: field selectors and limits of reads of single pages, in order.
     """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.failures: dict[tuple[str, str], ClusterError] = {}
         self.writes: list[str] = []
+        self.queries: list[Mapping[str, str]] = []
 
     def create(self, spec: object, *, name: str = "qwen", status: object = None) -> None:
         """Store an EPDDeployment, as a user (or an earlier version of the API) wrote it."""
@@ -51,6 +53,14 @@ class MemoryCluster(Cluster):
         return [
             copy.deepcopy(found) | {"kind": kind.kind} for key, found in self.objects.items() if key[0] == kind.kind
         ]
+
+    async def list_page(self, kind: Kind, *, namespace: str | None, query: Mapping[str, str]) -> dict[str, Any]:
+        self._fail("LIST", kind)
+        self.queries.append(query)
+        field, _, value = query["fieldSelector"].partition("=")
+        outer, inner = field.split(".")
+        found = [o for (name, _), o in self.objects.items() if name == kind.kind and o[outer][inner] == value]
+        return {"items": copy.deepcopy(found[: int(query["limit"])])}
 
     async def apply(
         self,

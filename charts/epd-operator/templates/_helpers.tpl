@@ -108,6 +108,10 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+# list: Events of pods that do not start, where the status of the pod does not say why.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list]
 # patch: the deletion cost of pods, so that the least busy ones go when a stage shrinks.
 - apiGroups: [""]
   resources: [pods]

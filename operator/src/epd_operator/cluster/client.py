@@ -125,7 +125,7 @@ class Cluster:
         found: list[dict[str, Any]] = []
         query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector else {})
         while True:
-            page = await self._call("LIST", kind, path=kind.path(namespace=namespace), query=query)
+            page = await self.list_page(kind, namespace=namespace, query=query)
             for item in page.get("items", ()):
                 # Managed fields are half of an object, and the operator does not use them in lists.
                 item.get("metadata", {}).pop("managedFields", None)
@@ -135,6 +135,10 @@ class Cluster:
             if not following:
                 return found
             query["continue"] = following
+
+    async def list_page(self, kind: Kind, *, namespace: str | None, query: Mapping[str, str]) -> dict[str, Any]:
+        """One answer to a list request, as the API server sends it."""
+        return await self._call("LIST", kind, path=kind.path(namespace=namespace), query=query)
 
     async def apply(
         self,

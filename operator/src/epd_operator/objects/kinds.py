@@ -45,4 +45,6 @@ STAGE_SCALE = Kind(
 NETWORK_POLICY = Kind(kind="NetworkPolicy", api_version="networking.k8s.io/v1", plural="networkpolicies")
 DISRUPTION_BUDGET = Kind(kind="PodDisruptionBudget", api_version="policy/v1", plural="poddisruptionbudgets")
 EVENT = Kind(kind="Event", api_version="events.k8s.io/v1", plural="events")
+CORE_EVENT = Kind(kind="Event", api_version="v1", plural="events")
+"""The same Events, in the version whose field selectors include the uid of the object."""
 POD = Kind(kind="Pod", api_version="v1", plural="pods")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.objects.identity import Identity, StageKey, stage_of
+from epd_operator.objects.pod_events import PodEvent
 from epd_operator.scaling.model import Decision
 
 KubernetesObject = Mapping[str, Any]
@@ -49,6 +50,7 @@ class Observation:
         status: the status as the API server has it.
         children: objects whose controller is this EPDDeployment, by key.
         pods: pods of the EPDDeployment.
+        pod_events: Events of pods whose status does not explain why they do not start, the oldest first.
         foreign_owners: children that cannot be applied, because an object of that name has another owner.
         refused: children that the API server refused, with its message.
         unreadable: kinds that cannot be listed, with the message of the API server.
@@ -61,6 +63,7 @@ class Observation:
     status: KubernetesObject = field(default_factory=dict)
     children: Mapping[ChildKey, KubernetesObject] = field(default_factory=dict)
     pods: tuple[KubernetesObject, ...] = ()
+    pod_events: tuple[PodEvent, ...] = ()
     foreign_owners: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -75,3 +78,8 @@ class Observation:
         """The pods of one stage, ordered by name."""
         pods = (pod for pod in self.pods if stage_of(pod) == (stage.name, stage.revision))
         return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def events_of(self, pod: KubernetesObject) -> tuple[PodEvent, ...]:
+        """The Events of one pod, the oldest first; empty if its status explains its state, or if it is new."""
+        name = pod["metadata"]["name"]
+        return tuple(event for event in self.pod_events if event.pod == name)

@@ -47,11 +47,12 @@ class Redactor:
         return text
 
     def redact_observation(self, observation: Observation) -> Observation:
-        """The observation with redacted messages in the statuses of pods and children."""
+        """The observation with redacted messages in Events of pods, and in the statuses of pods and children."""
         if not self.values:
             return observation
         return replace(
             observation,
+            pod_events=tuple(replace(event, message=self.redact(event.message)) for event in observation.pod_events),
             pods=tuple({**pod, "status": self._redact_messages(pod.get("status", {}))} for pod in observation.pods),
             children={
                 key: {**child, "status": self._redact_messages(child["status"])} if "status" in child else child

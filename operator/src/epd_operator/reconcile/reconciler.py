@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Protocol
 
 import pydantic
@@ -14,6 +15,7 @@ from epd_operator.cluster.apply import apply_plan, write_status
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import ClusterError
 from epd_operator.cluster.observe import observe, read_primary
+from epd_operator.cluster.pod_events import PodEvents
 from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import Settings
@@ -72,7 +74,10 @@ class ScalingPort(Protocol):
 
 
 class Reconciler:
-    """Level-triggered and stateless: a reconcile depends only on the cluster and the last scaling decisions."""
+    """Level-triggered: a reconcile depends only on the cluster and the last scaling decisions.
+
+    It keeps nothing but the last read Events of a few pods, so that they are not read in every reconcile.
+    """
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class Reconciler:
         reports: ReportPort | None = None,
     ) -> None:
         self._cluster = cluster
+        self._pod_events = PodEvents(cluster)
         self._settings = settings
         self._now = now
         self._scaling = scaling
@@ -112,7 +118,9 @@ class Reconciler:
             raise
 
     async def _reconcile(self, key: Key, *, primary: dict[str, Any], redactor: Redactor) -> Result:
-        observation = redactor.redact_observation(await observe(self._cluster, primary=primary))
+        observation = await observe(self._cluster, primary=primary)
+        pod_events, again = await self._pod_events.read(key, observation=observation, now=self._now())
+        observation = redactor.redact_observation(replace(observation, pod_events=pod_events))
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
             observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
@@ -137,8 +145,8 @@ class Reconciler:
         if any(owner.terminating for owner in outcome.foreign_owners.values()):
             return Result(outcome="waiting", written=written, requeue_after=RETRY_REMOVAL_SECONDS)
         if outcome.foreign_owners or outcome.refused:
-            return Result(outcome="refused", written=written, requeue_after=RETRY_REFUSED_SECONDS)
-        return Result(outcome="changed" if written else "settled", written=written)
+            return Result(outcome="refused", written=written, requeue_after=min(again or inf, RETRY_REFUSED_SECONDS))
+        return Result(outcome="changed" if written else "settled", written=written, requeue_after=again)
 
     async def _write_status(
         self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
@@ -159,6 +167,7 @@ class Reconciler:
         return changed
 
     def _forget(self, key: Key) -> None:
+        self._pod_events.forget(key)
         if self._scaling is not None:
             self._scaling.forget(key)
         if self._reports is not None:
