@@ -57,7 +57,7 @@ def test_requests_use_the_address_of_the_pod_and_the_system_server_only_loopback
 
 
 def test_a_process_gets_its_name_in_discovery_and_its_port() -> None:
-    environment = dynamo.process_environment(container="encoder-1", system_port=9191)
+    environment = dynamo.process_environment(discovery_name="encoder-1", system_port=9191)
     assert environment == {"CONTAINER_NAME": "encoder-1", "DYN_SYSTEM_PORT": "9191"}
 
 
@@ -81,7 +81,7 @@ def test_users_cannot_set_the_variables_of_dynamo_processes() -> None:
     written = {
         *dynamo.POD_FIELDS,
         *dynamo.pod_environment(namespace="n"),
-        *dynamo.process_environment(container="c", system_port=1),
+        *dynamo.process_environment(discovery_name="c", system_port=1),
         *(name for role in Role for name in dynamo.role_environment(role)),
     }
     owned = {

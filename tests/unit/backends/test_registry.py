@@ -65,7 +65,7 @@ def test_the_api_refuses_every_variable_of_dynamo() -> None:
     written = {
         *dynamo.POD_FIELDS,
         *dynamo.pod_environment(namespace="n"),
-        *dynamo.process_environment(container="c", system_port=1),
+        *dynamo.process_environment(discovery_name="c", system_port=1),
         *(name for role in Role for name in dynamo.role_environment(role)),
     }
     assert {name for name in written if not is_refused(name)} == set()

@@ -92,6 +92,8 @@ class Engine:
         }
 
     def set(self, **state: str) -> None:
+        """Change the answers, as soon as the engine listens: it may have just been started."""
+        eventually(lambda: get(self.port, "/")[0] != 0, f"{self.name} listens")
         assert get(self.port, f"/set?{urlencode(state)}")[0] == 200
 
     def set_in_flight(self, count: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError, fetch
-from epd_worker.health import ProcessHealth, after_answer, after_error, after_slow, observe
+from epd_worker.health import MAX_PAUSE, ProcessHealth, after_answer, after_error, after_slow, observe, pause, watch
 
 HEALTHY = after_answer(ProcessHealth(), status=200)
 
@@ -138,3 +139,62 @@ def test_a_frontend_that_lists_a_model_is_ready_and_stays_so_when_the_model_is_l
     health = asyncio.run(observe(ProcessHealth(), url="http://h", models_url=MODELS, fetch_page=there))
     assert health.healthy
     assert asyncio.run(observe(health, url="http://h", models_url=MODELS, fetch_page=gone)).healthy
+
+
+class StopWatchingError(Exception):
+    """Ends the loop of checks."""
+
+
+class StartingProcess:
+    """A process in virtual time: it refuses connections, then answers 503, and from `ready` on 200."""
+
+    def __init__(self, *, listens, ready):
+        self.now = 1000.0
+        self.listens, self.ready = self.now + listens, self.now + ready
+        self.answered = []
+
+    def clock(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+
+    async def fetch(self, _url):
+        if self.now < self.listens:
+            raise PageError("refused")
+        status = 200 if self.now >= self.ready else 503
+        self.answered.append((self.now - 1000.0, status))
+        return FetchedPage(status, b"")
+
+    def seconds_until_noticed(self):
+        """Check until the process is found ready; return how long after it became ready."""
+
+        def on_check(check):
+            if check.health.healthy:
+                raise StopWatchingError
+
+        with pytest.raises(StopWatchingError):
+            asyncio.run(watch("http://x", on_check, fetch_page=self.fetch, clock=self.clock, sleep=self.sleep))
+        return self.now - self.ready
+
+
+@pytest.mark.parametrize(("ready", "at_most"), [(1, 0.25), (9, 2.25), (16, 4.0), (30, 7.5), (1800, 10.0)])
+def test_readiness_is_noticed_soon_compared_with_the_duration_of_the_start(ready, at_most):
+    assert StartingProcess(listens=ready, ready=ready).seconds_until_noticed() <= min(at_most, 1.0)
+    assert StartingProcess(listens=min(8, ready), ready=ready).seconds_until_noticed() <= at_most
+
+
+def test_a_load_of_30_minutes_causes_few_error_answers_which_dynamo_logs():
+    process = StartingProcess(listens=8, ready=1800)
+    process.seconds_until_noticed()
+    errors = [second for second, status in process.answered if status == 503]
+    assert len([second for second in errors if second < 40]) <= 8
+    gaps = [after - before for before, after in itertools.pairwise(errors) if before >= 40]
+    assert min(gaps) == MAX_PAUSE
+
+
+def test_a_process_that_was_ready_and_answers_errors_is_asked_less_often_with_time():
+    failing = after_answer(HEALTHY, status=503)
+    assert [pause(failing, unhealthy_for=seconds) for seconds in (0, 8, 40, 4000)] == [1.0, 2.0, 10.0, 10.0]
+    assert pause(after_error(HEALTHY, reason="refused"), unhealthy_for=4000) == 1.0
+    assert pause(HEALTHY, unhealthy_for=0) == 1.0

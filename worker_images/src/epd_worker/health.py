@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError, fetch
 
 POLL_INTERVAL = 1.0
-# Until the first healthy answer: refused connections cost little, and the next process of a group waits for it.
 START_INTERVAL = 0.25
+"""Pause after the first refused connections of a process that starts: the next process of a group waits for it."""
+MAX_PAUSE = 10.0
+"""Longest pause after an error answer. Dynamo writes a line to its log for each."""
+REFUSED_SHARE = 0.1
+ERROR_SHARE = 0.25
+"""The pause grows with the time that the process has not been healthy, so that this delays it by at most this share."""
 POLL_TIMEOUT = 2.0
 TOLERATED_SLOW_ANSWERS = 2
 _MAX_PAGE = 64 * 1024
@@ -27,12 +33,14 @@ class ProcessHealth:
         healthy: whether it is healthy now.
         ever: whether it has ever been healthy.
         slow_in_a_row: number of successive requests without an answer in time.
+        error_answer: whether the last answer had an error status.
         reason: why it is not healthy.
     """
 
     healthy: bool = False
     ever: bool = False
     slow_in_a_row: int = 0
+    error_answer: bool = False
     reason: str = "not checked yet"
 
 
@@ -40,7 +48,7 @@ def after_answer(health: ProcessHealth, *, status: int) -> ProcessHealth:
     """Return the health after an HTTP answer: 2xx is healthy, any other status is unhealthy at once."""
     if 200 <= status < 300:
         return ProcessHealth(healthy=True, ever=True, reason="")
-    return ProcessHealth(ever=health.ever, reason=f"its health page returned HTTP {status}")
+    return ProcessHealth(ever=health.ever, error_answer=True, reason=f"its health page returned HTTP {status}")
 
 
 def after_slow(health: ProcessHealth, *, reason: str) -> ProcessHealth:
@@ -59,6 +67,15 @@ def after_error(health: ProcessHealth, *, reason: str) -> ProcessHealth:
 def after_no_model(health: ProcessHealth) -> ProcessHealth:
     """Return the health after an empty list of models: the process runs, but cannot serve a request yet."""
     return ProcessHealth(ever=health.ever, reason="its list of models is still empty")
+
+
+def pause(health: ProcessHealth, *, unhealthy_for: float) -> float:
+    """Return the seconds until the next check of a process that has not been healthy for `unhealthy_for` seconds."""
+    if health.error_answer:
+        return min(max(unhealthy_for * ERROR_SHARE, POLL_INTERVAL), MAX_PAUSE)
+    if health.ever:
+        return POLL_INTERVAL
+    return min(max(unhealthy_for * REFUSED_SHARE, START_INTERVAL), POLL_INTERVAL)
 
 
 async def fetch_health(url: str) -> FetchedPage:
@@ -97,16 +114,40 @@ def lists_a_model(page: FetchedPage) -> bool:
     return page.status == 200 and isinstance(document, dict) and bool(document.get("data"))
 
 
+@dataclass(frozen=True)
+class Check:
+    """The result of a check of a process.
+
+    Attributes:
+        health: the health of the process after it.
+        paused: the pause that was planned before it, in seconds.
+        took: how long it took, in seconds.
+    """
+
+    health: ProcessHealth
+    paused: float
+    took: float
+
+
 async def watch(
     url: str,
-    on_result: Callable[[ProcessHealth], None],
+    on_check: Callable[[Check], None],
     *,
     models_url: str | None = None,
     fetch_page: Fetch = fetch_health,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Check in a loop and pass each result to `on_result`, until the task is cancelled."""
+    """Check in a loop and pass each result to `on_check`, until the task is cancelled."""
     health = ProcessHealth()
+    last_healthy = clock()
+    paused = 0.0
     while True:
+        began = clock()
         health = await observe(health, url=url, models_url=models_url, fetch_page=fetch_page)
-        on_result(health)
-        await asyncio.sleep(POLL_INTERVAL if health.ever else START_INTERVAL)
+        ended = clock()
+        if health.healthy:
+            last_healthy = ended
+        on_check(Check(health=health, paused=paused, took=ended - began))
+        paused = pause(health, unhealthy_for=ended - last_healthy)
+        await sleep(paused)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from epd_worker.drain import Reading
 from epd_worker.fetch import PageError, fetch
-from epd_worker.health import ProcessHealth, watch
+from epd_worker.health import Check, ProcessHealth, watch
 from epd_worker.metrics import MAX_PAGE, in_flight
 from epd_worker.process import Child
 from epd_worker.spec import ProcessSpec, Role
@@ -52,9 +52,8 @@ class Member:
         """Set the started process and begin to check its health, in the task that is returned."""
         self.child = child
         self.started = self.clock()
-        self._watching = asyncio.create_task(
-            watch(self.spec.health_url, self._set_health, models_url=self.spec.models_url), name=f"health {self.name}"
-        )
+        checks = watch(self.spec.health_url, self._set_health, models_url=self.spec.models_url, clock=self.clock)
+        self._watching = asyncio.create_task(checks, name=f"health {self.name}")
         return self._watching
 
     def detach(self) -> None:
@@ -99,9 +98,9 @@ class Member:
         reason = "" if count is not None else f"{url} has no metric of the requests in flight of role {self.role}"
         return Reading(in_flight=count, reason=reason)
 
-    def _set_health(self, health: ProcessHealth) -> None:
-        self.health = health
-        if health.healthy:
+    def _set_health(self, check: Check) -> None:
+        self.health = check.health
+        if check.health.healthy:
             self.became_healthy.set()
 
     def status(self) -> dict[str, object]:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _MAX_LINE = 64 * 1024
-_TAIL_LINES = 100
+# Enough for the tracebacks of an engine and of the process that started it: vLLM prints about 150 lines.
+_TAIL_LINES = 400
 _TAIL_LINE = 2048
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from epd_worker.output import Line
 from epd_worker.reaper import Exit
+from epd_worker.root_cause import root_cause, without_answers
 
 MAX_BYTES = 1024
 _MAX_LINE_BYTES = 400
 _OLD_SECONDS = 10.0
 """Older output may have nothing to do with the end of the process, so its age is shown."""
 
-_ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b|\b\w*(Error|Exception)\b|\bpanicked at\b")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
@@ -31,19 +32,20 @@ def sanitise(text: str, *, limit: int) -> str:
 
 
 def quote_output(tail: Sequence[Line]) -> str:
-    """Quote the last error and the last line of output: a program often logs its shutdown after an error."""
-    lines = [Line(text=text, age=line.age) for line in tail if (text := sanitise(line.text, limit=_MAX_LINE_BYTES))]
+    """Quote the line with the cause and the last line of output: a program often logs its shutdown after an error."""
+    printed = [replace(line, text=text) for line in tail if (text := _ESCAPE.sub("", line.text)).strip()]
+    lines = without_answers(printed)
     if not lines:
         return "no output"
-    errors = [line for line in lines if _ERROR.search(line.text)]
-    if not errors or errors[-1].text == lines[-1].text:
-        return _quote("output", lines[-1])
-    return f"{_quote('error', errors[-1])}; {_quote('output', lines[-1])}"
+    cause = root_cause(lines)
+    if cause is None or lines[-1].text.endswith(cause.text):
+        return _quote("output", cause or lines[-1])
+    return f"{_quote('error', cause)}; {_quote('output', lines[-1])}"
 
 
 def _quote(kind: str, line: Line) -> str:
     age = f" ({line.age:.0f} s before exit)" if line.age >= _OLD_SECONDS else ""
-    return f"last {kind}{age}: {line.text}"
+    return f"last {kind}{age}: {sanitise(line.text, limit=_MAX_LINE_BYTES)}"
 
 
 def describe_end(*, name: str, how: Exit, uptime: float, tail: Sequence[Line]) -> str:

@@ -104,9 +104,9 @@ def pod_environment(*, namespace: str) -> dict[str, str]:
     }
 
 
-def process_environment(*, container: str, system_port: int) -> dict[str, str]:
+def process_environment(*, discovery_name: str, system_port: int) -> dict[str, str]:
     """A process's name in discovery, and the port of its system server."""
-    return {"CONTAINER_NAME": container, "DYN_SYSTEM_PORT": str(system_port)}
+    return {"CONTAINER_NAME": discovery_name, "DYN_SYSTEM_PORT": str(system_port)}
 
 
 def role_environment(role: Role) -> dict[str, str]:

@@ -152,7 +152,7 @@ def process_environment(
     """Environment of one process: its name for discovery and its own ports."""
     return literals(
         {
-            **dynamo.process_environment(container=discovery_name, system_port=ENGINE_PORT + slot),
+            **dynamo.process_environment(discovery_name=discovery_name, system_port=ENGINE_PORT + slot),
             **backend_of(spec).process_environment(spec.transfer.mode, SIDE_CHANNEL_PORT + slot),
             "NIXL_TELEMETRY_ENABLE": "y",
             "NIXL_TELEMETRY_EXPORTER": "prometheus",
