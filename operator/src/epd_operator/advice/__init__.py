@@ -1,0 +1,1 @@
+"""Which topology pays: pure arithmetic on stage times."""
