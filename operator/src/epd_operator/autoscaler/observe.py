@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import StageKey, all_stages
 from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
-from epd_operator.plan.workloads.progress import progress_of
-from epd_operator.scaling.model import PodLoad, StageObservation
+from epd_operator.plan.workloads.progress import Refusal, progress_of
+from epd_operator.scaling.model import PodLoad, PodRefusal, StageObservation
 
 TERMINATION_MARGIN = timedelta(seconds=60)
 """How long after the end of its grace period a terminating pod still delays scaling decisions."""
@@ -68,9 +69,23 @@ def _observe(
         replicas=progress.desired,
         pods=tuple(_with_readiness(pod, loads) for pod in remaining),
         unschedulable_seconds=max(waits, default=None),
+        refusal=_refusal(progress.refusal, now=now),
         rolling_out=progress.is_rolling_out,
         terminating=len(terminating),
     )
+
+
+def _refusal(refusal: Refusal | None, *, now: datetime) -> PodRefusal | None:
+    if refusal is None:
+        return None
+    seconds = _seconds_since(refusal.since, now=now)
+    return PodRefusal(message=refusal.message, seconds=seconds, by_quota=refusal.by_quota)
+
+
+def _seconds_since(text: Any, *, now: datetime) -> float:
+    """Seconds since a time of the Kubernetes API; 0 if it is not one, or in the future."""
+    since = parse_time(text)
+    return max(0.0, (now - since).total_seconds()) if since else 0.0
 
 
 def _is_overdue(pod: KubernetesObject, *, now: datetime) -> bool:
@@ -93,6 +108,6 @@ def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | Non
     """For how many seconds the scheduler has found no node for the pod; None if it has one."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            since = parse_time(condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp"))
-            return max(0.0, (now - since).total_seconds()) if since else 0.0
+            since = condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
+            return _seconds_since(since, now=now)
     return None

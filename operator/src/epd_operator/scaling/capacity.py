@@ -1,24 +1,51 @@
-"""The capacity of the pool.
+"""The capacity of a stage: how many of its pods can run where nodes or a quota are missing.
 
-A stage with unschedulable pods is limited to the number of pods that have a node. Later the operator tries again.
+Two things limit it: the scheduler finds no node for pods, or the API server refuses to create them. The stage is then
+limited to the pods that can run, so that other stages can use the rest of ``gpuBudget``. Later the operator tries
+again. While pods terminate, nothing is limited: their devices, and their part of a quota, become free.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from epd_operator.scaling.model import StageObservation
+from epd_operator.scaling.model import ScalingReason, StageObservation
 from epd_operator.scaling.state import CapacityLimit, StageState
 
+REFUSED_AFTER_SECONDS = 60.0
+"""For how long pods may be refused. No node is waited for, so this is shorter than ``unschedulableAfterSeconds``; pods
+of another stage that end may free enough of a quota meanwhile."""
+
+FREED_AFTER_SECONDS = 60.0
+"""Time after the end of a terminating pod until its devices and its part of a quota can be used by the next pod."""
+
 MAX_BACK_OFF = 16
-"""Longest time before the next attempt to scale up, in multiples of ``unschedulableAfterSeconds``."""
+"""Longest time before the next attempt to scale up, in multiples of the time that pods had to start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shortage:
+    """Pods that cannot run.
+
+    Attributes:
+        replicas: number of pods that can.
+        waited: the time that the others had, in seconds.
+        reason: why they cannot run.
+        cause: the same for users, after "limited to 2 by", with what to do.
+    """
+
+    replicas: int
+    waited: float
+    reason: ScalingReason
+    cause: str
 
 
 def with_capacity_limit(state: StageState, *, observation: StageObservation, unschedulable_after: float) -> StageState:
-    """Update the limit of the pool.
+    """Update the limit of the stage's capacity.
 
-    The first failed attempt limits the stage for 2 x ``unschedulable_after``, the second for 4 x, up to
-    ``MAX_BACK_OFF`` x. More ready pods than the limit show that the pool has capacity again: the limit is removed.
+    The first failed attempt limits the stage for twice the time that the pods had, the second for 4 times, up to
+    ``MAX_BACK_OFF`` times. An attempt that brought more pods than the one before counts as the first. The limit is
+    removed when more pods than it run: there is capacity again.
 
     Args:
         state: state of the stage.
@@ -26,18 +53,53 @@ def with_capacity_limit(state: StageState, *, observation: StageObservation, uns
         unschedulable_after: for how long pods may wait for a node, in seconds.
     """
     limit, at = state.capacity_limit, observation.at
-    waiting = observation.unschedulable_seconds
-    if waiting is not None and waiting >= unschedulable_after:
-        placed = _placed(observation)
-        if limit is not None and at < limit.until:
-            return replace(state, capacity_limit=replace(limit, replicas=placed))
-        attempts = limit.attempts + 1 if limit else 1
-        until = at + unschedulable_after * min(2**attempts, MAX_BACK_OFF)
-        new = CapacityLimit(replicas=placed, until=until, attempts=min(attempts, MAX_BACK_OFF))
-        return replace(state, capacity_limit=new)
-    if limit is not None and sum(pod.ready for pod in observation.pods) > limit.replicas:
+    if observation.terminating:
+        state = replace(state, terminated_at=at)
+    shortage = _shortage(observation, unschedulable_after=unschedulable_after)
+    if shortage is not None:
+        if at - state.terminated_at < FREED_AFTER_SECONDS:
+            return state
+        return replace(state, capacity_limit=_limit(shortage, before=limit, at=at))
+    if limit is not None and _running(observation, limit=limit) > limit.replicas:
         return replace(state, capacity_limit=None)
     return state
+
+
+def _shortage(observation: StageObservation, *, unschedulable_after: float) -> _Shortage | None:
+    waiting, refusal = observation.unschedulable_seconds, observation.refusal
+    if waiting is not None and waiting >= unschedulable_after:
+        return _Shortage(
+            replicas=_placed(observation),
+            waited=unschedulable_after,
+            reason=ScalingReason.UNSCHEDULABLE,
+            cause="the capacity of the pool: add nodes, or lower maxReplicas",
+        )
+    if refusal is None or refusal.seconds < REFUSED_AFTER_SECONDS:
+        return None
+    reason, remedy = ScalingReason.PODS_REFUSED, "correct the cause, or lower maxReplicas"
+    if refusal.by_quota:
+        reason, remedy = ScalingReason.QUOTA_EXCEEDED, "raise the quota, or lower maxReplicas"
+    cause = f"the API server, which creates no more pods ({refusal.message}): {remedy}"
+    pods = len(observation.pods)
+    return _Shortage(replicas=pods, waited=REFUSED_AFTER_SECONDS, reason=reason, cause=cause)
+
+
+def _limit(shortage: _Shortage, *, before: CapacityLimit | None, at: float) -> CapacityLimit:
+    """The limit by a shortage: the one before with its time until that has passed, then a new one."""
+    limit = CapacityLimit(replicas=shortage.replicas, until=at, reason=shortage.reason, cause=shortage.cause)
+    if before is not None and at < before.until:
+        return replace(limit, until=before.until, attempts=before.attempts)
+    is_repeated = before is not None and before.replicas >= limit.replicas and before.reason is limit.reason
+    attempts = before.attempts + 1 if before is not None and is_repeated else 1
+    until = at + shortage.waited * min(2**attempts, MAX_BACK_OFF)
+    return replace(limit, until=until, attempts=min(attempts, MAX_BACK_OFF))
+
+
+def _running(observation: StageObservation, *, limit: CapacityLimit) -> int:
+    """Number of pods that show that there is capacity: a refused pod need only exist, any other has to be ready."""
+    if limit.reason is ScalingReason.UNSCHEDULABLE:
+        return sum(pod.ready for pod in observation.pods)
+    return len(observation.pods)
 
 
 def _placed(observation: StageObservation) -> int:

@@ -1,8 +1,8 @@
 """The decisions for a deployment. Each rule starts from the result of the rule before it, and can override it.
 
-1. Each stage alone, within its bounds and the capacity of its pool (``stage``).
-2. The allowed ratio of encoders to PD workers raises the stage that has too few replicas, within its bounds and the
-   capacity of its pool, without waiting for windows or policies (``ratio``).
+1. Each stage alone, within its bounds and its capacity (``stage``).
+2. The allowed ratio of encoders to PD workers raises the stage that has too few replicas, within its bounds and its
+   capacity, without waiting for windows or policies (``ratio``).
 3. The GPU budget limits added replicas first, then existing ones, but never below ``minReplicas`` (``budget``).
 
 The bounds hold after each rule: rule 2 never raises above ``maxReplicas``, and rule 3 never lowers below

@@ -30,6 +30,21 @@ class PodLoad:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PodRefusal:
+    """The API server refuses to create pods of a stage.
+
+    Attributes:
+        message: its answer.
+        seconds: for how long.
+        by_quota: whether a ResourceQuota is used up.
+    """
+
+    message: str
+    seconds: float
+    by_quota: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class StageObservation:
     """One stage at one moment.
 
@@ -40,6 +55,7 @@ class StageObservation:
         pods: pods of the stage, without terminating ones.
         unschedulable_seconds: for how long the scheduler has found no node for the pod that waits longest; None if all
             pods have a node.
+        refusal: why pods of the stage are not created; None if they are.
         rolling_out: whether pods of an earlier template exist.
         terminating: number of terminating pods.
         gpus_per_replica: GPUs of each pod; 0 for frontends.
@@ -51,6 +67,7 @@ class StageObservation:
     replicas: int
     pods: tuple[PodLoad, ...] = ()
     unschedulable_seconds: float | None = None
+    refusal: PodRefusal | None = None
     rolling_out: bool = False
     terminating: int = 0
     gpus_per_replica: int = 1
@@ -73,6 +90,8 @@ class ScalingReason(StrEnum):
     RATIO_BAND = "RatioBand"
     GPU_BUDGET = "GpuBudget"
     UNSCHEDULABLE = "Unschedulable"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    PODS_REFUSED = "PodsRefused"
     SLO_VIOLATED = "SloViolated"
     SLO_AT_RISK = "SloAtRisk"
     AT_MAXIMUM = "AtMaximum"

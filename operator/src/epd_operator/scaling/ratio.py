@@ -85,7 +85,7 @@ def _raise_stage(
     elif low > high:
         note = f"set to {raised}, because no whole number of replicas is within {limits}: widen the range"
     else:
-        note = f"limited to {raised} by maxReplicas or the capacity of the pool: {limits} requires at least {low}"
+        note = f"limited to {raised} by maxReplicas or the capacity: {limits} requires at least {low}"
     reason = ScalingReason.RATIO_BAND if raised != now else proposal.reason
     return {**proposals, lagging: proposal.adjusted(raised, reason, note)}
 

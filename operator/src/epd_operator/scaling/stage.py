@@ -10,7 +10,7 @@
    pending, and while a latency that the stage causes is close to its limit. No scaling down to a number of replicas
    with which a latency recently was above its limit.
 5. Step policies of ``behavior``.
-6. Capacity of the pool (``capacity``): pods for which the scheduler has found no node for too long are removed.
+6. Capacity (``capacity``): pods that have found no node for too long, or that the API server refuses, are given up.
 7. ``minReplicas`` and ``maxReplicas``, regardless of the other rules.
 """
 
@@ -24,7 +24,14 @@ from epd_operator.scaling.capacity import with_capacity_limit
 from epd_operator.scaling.model import Decision, ScalingReason, StageObservation
 from epd_operator.scaling.need import Need, compute_need
 from epd_operator.scaling.service_level import SloRisk
-from epd_operator.scaling.state import LatencyFloor, StageState, with_change, with_pods, with_recommendation
+from epd_operator.scaling.state import (
+    CapacityLimit,
+    LatencyFloor,
+    StageState,
+    with_change,
+    with_pods,
+    with_recommendation,
+)
 
 MIN_SLO_STEP_SECONDS = 60
 """Minimum time between two replicas that are added because of a latency: a mean shows the effect of a step only after a
@@ -44,7 +51,8 @@ class Proposal:
         need: the replicas that its load needs.
         desired: the proposed replicas.
         lowest: fewest replicas that the stage may have.
-        highest: most replicas that the stage may have, within the capacity of the pool.
+        highest: most replicas that the stage may have, within its capacity.
+        limit: the limit of its capacity that applies now; None if there is none.
         reason: that of the last rule that changed the number, otherwise that of the need.
         message: the rules that led to it, with numbers, for users.
         slo_risk: a latency that the stage causes; None if there is none to act on.
@@ -58,6 +66,7 @@ class Proposal:
     highest: int
     reason: ScalingReason
     message: str
+    limit: CapacityLimit | None = None
     slo_risk: SloRisk | None = None
 
     @property
@@ -86,7 +95,7 @@ def propose(
         observation,
         settings=settings,
         stale_after=scaling.stale_after_seconds,
-        timed_out_pods=state.timed_out_pods(at),
+        timed_out_pods=_lost_replicas(state, observation),
     )
     if need.panic:
         state = replace(state, panicked_at=at)
@@ -99,6 +108,12 @@ def propose(
         proposal = _prevent_scale_down(state, proposal)
         proposal = _apply_policies(state, proposal)
     return state, _apply_bounds(proposal)
+
+
+def _lost_replicas(state: StageState, observation: StageObservation) -> int:
+    """Number of replicas that have not become ready in time: the surge pods of a rollout are no replicas."""
+    surge = max(0, len(observation.pods) - observation.replicas)
+    return max(0, state.timed_out_pods(observation.at) - surge)
 
 
 def finalize(state: StageState, proposal: Proposal) -> tuple[StageState, Decision]:
@@ -128,7 +143,9 @@ def _initial_proposal(
     slo_risk: SloRisk | None,
 ) -> Proposal:
     limit, capacity = state.capacity_limit, settings.max_replicas
-    if limit is not None and observation.at < limit.until:
+    if limit is not None and observation.at >= limit.until:
+        limit = None
+    if limit is not None:
         capacity = min(capacity, limit.replicas)
     return Proposal(
         observation=observation,
@@ -139,6 +156,7 @@ def _initial_proposal(
         highest=max(settings.min_replicas, capacity),
         reason=ScalingReason.PANIC if need.panic and need.replicas > observation.replicas else need.reason,
         message=need.message,
+        limit=limit,
         slo_risk=slo_risk,
     )
 
@@ -244,17 +262,14 @@ def _within_settings(proposal: Proposal) -> int:
 
 
 def _apply_bounds(proposal: Proposal) -> Proposal:
-    """Apply ``minReplicas``, ``maxReplicas`` and the capacity of the pool."""
-    desired, settings = proposal.desired, proposal.settings
+    """Apply ``minReplicas``, ``maxReplicas`` and the capacity."""
+    desired, settings, limit = proposal.desired, proposal.settings, proposal.limit
     if desired > settings.max_replicas:
         note = f"limited to {settings.max_replicas} by maxReplicas"
         proposal = proposal.adjusted(settings.max_replicas, ScalingReason.AT_MAXIMUM, note)
-    if proposal.desired > proposal.highest:
-        note = (
-            f"limited to {proposal.highest} by the capacity of the pool: add nodes, or lower maxReplicas; the operator "
-            "tries again automatically"
-        )
-        return proposal.adjusted(proposal.highest, ScalingReason.UNSCHEDULABLE, note)
+    if limit is not None and proposal.desired > proposal.highest:
+        note = f"limited to {proposal.highest} by {limit.cause}; the operator tries again automatically"
+        return proposal.adjusted(proposal.highest, limit.reason, note)
     if desired < settings.min_replicas:
         note = f"raised to {settings.min_replicas} by minReplicas"
         return proposal.adjusted(settings.min_replicas, ScalingReason.AT_MINIMUM, note)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.autoscaling import Behavior
-from epd_operator.scaling.model import StageObservation
+from epd_operator.scaling.model import ScalingReason, StageObservation
 
 START_TIMEOUT_SECONDS = 1800.0
 """A pod that has never been ready, and is not ready after this time, does not count as supply."""
@@ -50,16 +50,20 @@ class UnreadyPod:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityLimit:
-    """The capacity of the pool, observed when the scheduler found no node for pods of the stage.
+    """The capacity of a stage, observed when pods found no node or were refused.
 
     Attributes:
-        replicas: pods that had a node.
+        replicas: pods that could run.
         until: when the stage may be scaled up beyond the limit again.
+        reason: why other pods could not run.
+        cause: the same for users, with what to do.
         attempts: failed attempts in a row; each doubles the time until the next.
     """
 
     replicas: int
     until: float
+    reason: ScalingReason
+    cause: str
     attempts: int = 1
 
 
@@ -89,7 +93,8 @@ class StageState:
         unsettled_at: when pods were last pending, the load was above the panic threshold, or a latency added a replica.
         ready_pods: pods that were ready at the last decision.
         unready_pods: pods that were not ready at the last decision.
-        capacity_limit: limit of the pool; None if none is known.
+        capacity_limit: limit of the capacity; None if none is known.
+        terminated_at: when pods were last terminating.
         latency_floor: floor from the last latency above its limit; None if there was none.
     """
 
@@ -100,6 +105,7 @@ class StageState:
     ready_pods: frozenset[str] = frozenset()
     unready_pods: tuple[UnreadyPod, ...] = ()
     capacity_limit: CapacityLimit | None = None
+    terminated_at: float = -math.inf
     latency_floor: LatencyFloor | None = None
 
     def timed_out_pods(self, at: float) -> int:

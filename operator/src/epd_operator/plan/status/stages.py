@@ -78,7 +78,7 @@ def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) 
         surplus=max(0, live.pods - stage.replicas),
     )
     if live.refusal is not None:
-        problem = Problem(Reason.PODS_REFUSED, f"pods cannot be created: {one_line(live.refusal)}")
+        problem = Problem(Reason.PODS_REFUSED, f"pods cannot be created: {live.refusal.message}")
         return replace(progress, problem=problem)
     return replace(progress, problem=_pod_problem(progress, observation=observation))
 

@@ -7,7 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from epd_operator.objects.identity import controller_of
+from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import KubernetesObject
+
+QUOTA_WORDS = "exceeded quota:"
+"""In the answer of the API server when a ResourceQuota is used up: CheckRequest in apiserver/pkg/admission/plugin/
+resourcequota/controller.go (https://github.com/kubernetes/apiserver). tests/api reads it from a real API server."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """The API server refuses to create pods: quota, Pod Security, admission.
+
+    Attributes:
+        message: its answer, with the name of the pod.
+        since: the time at which the condition was set, as the Deployment has it.
+    """
+
+    message: str
+    since: str
+
+    @property
+    def by_quota(self) -> bool:
+        """Whether a ResourceQuota is used up."""
+        return QUOTA_WORDS in self.message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +43,7 @@ class Progress:
         ready: pods that are ready, of all templates.
         updated: pods of the current template.
         is_observed: whether the Deployment controller has observed the latest spec.
-        refusal: why the API server refuses to create pods (quota, Pod Security, admission); None if it does not.
+        refusal: why pods are not created; None if they are.
     """
 
     desired: int = 0
@@ -28,7 +51,7 @@ class Progress:
     ready: int = 0
     updated: int = 0
     is_observed: bool = False
-    refusal: str | None = None
+    refusal: Refusal | None = None
 
     @property
     def is_rolling_out(self) -> bool:
@@ -52,10 +75,11 @@ def progress_of(live: KubernetesObject | None) -> Progress:
     )
 
 
-def _refusal(status: Mapping[str, Any]) -> str | None:
+def _refusal(status: Mapping[str, Any]) -> Refusal | None:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            return str(condition.get("message") or "")
+            message, since = condition.get("message"), condition.get("lastTransitionTime")
+            return Refusal(message=one_line(message), since=str(since or ""))
     return None
 
 
