@@ -21,9 +21,7 @@ from epd_operator.telemetry.event_recorder import RATE, EventOutcome, EventRecor
 from epd_operator.telemetry.reports import Reports
 from support.operated import PRIMARIES, World
 from support.specs import raw_spec
-
-WAIT_SECONDS = 120
-"""Limit of every wait, so that a failing test ends."""
+from support.waiting import PATIENCE_SECONDS
 
 
 class Instance:
@@ -47,7 +45,7 @@ class Instance:
 
     async def written(self, count: int) -> None:
         """Wait until that many Events have an outcome."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while self.outcomes.total() < count:
                 self._counted.clear()
                 await self._counted.wait()

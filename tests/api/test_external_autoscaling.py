@@ -6,7 +6,6 @@ Here a CustomResourceDefinition of that group replaces the adapter: a list of it
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,12 @@ from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT
 from epd_operator.reconcile.reconciler import Reconciler
 from support.apiserver import ApiServer
 from support.specs import raw_spec
+from support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 METRIC = "encoderqueue"
 NAMESPACE = "default"
 EXAMPLES = list(yaml.safe_load_all((ROOT / "examples" / "autoscaling" / "hpa.yaml").read_text()))
-ATTEMPTS = 300
 
 METRICS_CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -115,16 +114,17 @@ def report(server: ApiServer, value: str) -> None:
 
 async def follow(server: ApiServer, cluster: Cluster, *, replicas: int) -> None:
     """Reconcile, as events would cause it, until the encoders' Deployment has that many replicas."""
-    found: int | None = None
-    for _ in range(ATTEMPTS):
+
+    async def followed() -> bool:
         await Reconciler(cluster).reconcile(Key(NAMESPACE, "qwen"))
         live = await cluster.get(DEPLOYMENT, namespace=NAMESPACE, name="qwen-encoder")
-        found = live["spec"]["replicas"] if live else None
-        if found == replicas:
-            return
-        await asyncio.sleep(0.2)
-    hpa = server.client.get(f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers/encoder").body
-    raise AssertionError(f"{found} replicas instead of {replicas}; {hpa.get('status')}")
+        return live is not None and live["spec"]["replicas"] == replicas
+
+    async def state() -> str:
+        hpa = server.client.get(f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers/encoder").body
+        return f"not {replicas} replicas; {hpa.get('status')}"
+
+    await eventually(followed, state=state)
 
 
 async def test_a_stock_hpa_scales_a_stage_up_and_down_and_the_spec_is_never_written(

@@ -135,7 +135,7 @@ def test_a_leader_that_was_suspended_exits_when_it_resumes(pair: Pair) -> None:
     pair.leader.signal(signal.SIGSTOP)
     pair.standby_takes_over()
     holder = pair.lease()["holderIdentity"]
-    assert not pair.leader.is_alive
+    assert pair.leader.page("/healthz", seconds=1) == (0, "")
     pair.leader.signal(signal.SIGCONT)
     assert pair.leader.exit_code() in (1, 70)
     assert pair.lease()["holderIdentity"] == holder

@@ -15,8 +15,9 @@ from epd_operator.objects.kinds import DISRUPTION_BUDGET, EPD_DEPLOYMENT, NETWOR
 from epd_operator.plan.children.child_kind import Settings
 from epd_operator.reconcile.reconciler import Reconciler, Result
 from support.client import Answer, Client
-from support.operated import PRIMARIES, World, moment
+from support.operated import PRIMARIES, World
 from support.specs import raw_spec
+from support.waiting import eventually
 
 MERGE = "application/merge-patch+json"
 STAGE = {"Aggregated": "worker", "CoLocated": "group"}
@@ -112,15 +113,31 @@ class Pods:
 
     async def all_ready(self, count: int) -> list[str]:
         """Wait until the controllers have created the pods, and the budget has counted them as ready."""
-        for _ in range(300):
+
+        async def counted() -> bool:
             found = await self.names()
             for pod in found:
                 self.report(pod)
-            counted = self._client.get(self._budget).body.get("status", {})
-            if (len(found), counted.get("currentHealthy"), counted.get("expectedPods")) == (count, count, count):
-                return found
-            await moment()
-        raise AssertionError(f"{await self.names()}: {counted}")
+            status = self.budget()
+            return (len(found), status.get("currentHealthy"), status.get("expectedPods")) == (count, count, count)
+
+        await eventually(counted, state=self.state)
+        return await self.names()
+
+    async def healthy(self, count: int) -> None:
+        """Wait until the budget has counted that many pods as ready."""
+
+        async def counted() -> bool:
+            return bool(self.budget().get("currentHealthy") == count)
+
+        await eventually(counted, state=self.state)
+
+    def budget(self) -> dict[str, Any]:
+        """The status of the stage's budget."""
+        return dict(self._client.get(self._budget).body.get("status", {}))
+
+    async def state(self) -> str:
+        return f"{await self.names()}: {self.budget()}"
 
     def evict(self, pod: str) -> Answer:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
@@ -159,10 +176,8 @@ async def test_a_pod_that_is_not_ready_can_be_evicted_when_the_budget_is_exhaust
     first, second, third, _ = await pods.all_ready(4)
     pods.report(first, ready=False)
     pods.report(second, ready=False)
-    for _ in range(300):
-        if pods.evict(third).status == 429:
-            break
-        await moment()
+    await pods.healthy(2)
+    assert pods.evict(third).status == 429
     assert pods.evict(first).ok
     assert pods.evict(second).ok
 
@@ -181,10 +196,11 @@ async def test_a_budget_of_the_user_works_only_without_the_operators_budget(live
     assert "more than one PodDisruptionBudget" in refusal.message
     change(live_world, {"disruptionBudget": {"mode": "Unmanaged"}})
     await live_world.settle()
-    for _ in range(300):
-        if pods.evict(first).ok:
-            break
-        await moment()
+
+    async def evicted() -> bool:
+        return pods.evict(first).ok
+
+    await eventually(evicted, state=pods.state)
     assert first not in await pods.names()
 
 

@@ -12,8 +12,9 @@ from epd_operator.cluster.errors import FaultError, NotFoundError
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE, Kind
 from epd_operator.plan.children.registry import CHILD_KINDS
 from support.examples import deployment_files
-from support.operated import PRIMARIES, World, moment
+from support.operated import PRIMARIES, World
 from support.specs import TOPOLOGIES, raw_spec
+from support.waiting import eventually
 
 EXAMPLES = deployment_files()
 OF_QWEN = "epd.dev/deployment=qwen"
@@ -260,14 +261,12 @@ async def test_pods_over_a_quota_are_reported_with_the_api_servers_message(live_
     live_world.server.client.create(f"/api/v1/namespaces/{live_world.namespace}/resourcequotas", quota)
     live_world.create(raw_spec("Aggregated"))
     await live_world.settle()
-    reason = ""
-    for _ in range(100):
+
+    async def refused() -> bool:
         await live_world.reconcile()
-        reason = (await live_world.conditions())["Ready"]["reason"]
-        if reason == "PodsRefused":
-            break
-        await moment()
-    assert reason == "PodsRefused"
+        return bool((await live_world.conditions())["Ready"]["reason"] == "PodsRefused")
+
+    await eventually(refused, state=live_world.conditions)
     assert "exceeded quota" in (await live_world.conditions())["Ready"]["message"]
 
 
@@ -275,19 +274,20 @@ async def test_all_children_are_deleted_with_their_owner_without_a_reconcile(liv
     live_world.create(raw_spec("CoLocated"))
     await live_world.settle()
     assert live_world.server.client.request("DELETE", f"{PRIMARIES.format(live_world.namespace)}/qwen").ok
-    left: list[str] = []
-    for _ in range(300):
-        left = [
+
+    async def left() -> list[str]:
+        return [
             child["metadata"]["name"]
             for kind in (*CHILD_KINDS, POD)
             for child in await live_world.cluster.list(
                 kind, namespace=live_world.namespace, selector="epd.dev/deployment=qwen"
             )
         ]
-        if not left:
-            break
-        await moment()
-    assert left == []
+
+    async def gone() -> bool:
+        return not await left()
+
+    await eventually(gone, state=left)
     assert await live_world.reconcile() == []
 
 

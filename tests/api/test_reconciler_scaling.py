@@ -9,8 +9,9 @@ from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.plan.observation import Observation
 from epd_operator.reconcile.reconciler import Reconciler
 from epd_operator.scaling.model import Decision, ScalingReason
-from support.operated import World, moment
+from support.operated import World
 from support.specs import raw_spec
+from support.waiting import eventually
 
 
 async def test_an_external_client_can_set_the_scale_of_a_stage_and_the_operator_does_not_reset_it(world: World) -> None:
@@ -70,17 +71,17 @@ async def test_the_operators_decision_is_not_written_to_the_spec_and_the_least_b
         found = await world.cluster.list(POD, namespace=world.namespace, selector=workers)
         return {pod["metadata"]["name"] for pod in found if not pod["metadata"].get("deletionTimestamp")}
 
-    for _ in range(300):
-        if len(await pods()) == 3:
-            break
-        await moment()
+    async def three() -> bool:
+        return len(await pods()) == 3
+
+    async def two() -> bool:
+        return len(await pods()) == 2
+
+    await eventually(three, state=pods)
     busy, idle, busier = sorted(await pods())
     scaler = FixedDecision(2, loads={busy: 4.0, idle: 0.0, busier: 9.0})
     await Reconciler(world.cluster, scaling=scaler).reconcile(key)
-    for _ in range(300):
-        if len(await pods()) == 2:
-            break
-        await moment()
+    await eventually(two, state=pods)
     assert await pods() == {busy, busier}
     primary = await world.find(EPD_DEPLOYMENT, "qwen")
     assert primary["metadata"]["generation"] == 1

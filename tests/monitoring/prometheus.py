@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -16,10 +15,8 @@ from typing import Any, Self
 import yaml
 
 from monitoring.programs import program
+from support import waiting
 from support.processes import Processes, free_ports
-
-PATIENCE_SECONDS = 120
-"""Generous, for machines under load."""
 
 
 @dataclass
@@ -58,12 +55,7 @@ class Prometheus:
 
     def wait_for(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until something holds; raise when it takes too long or the server has ended."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not holds():
-            self._processes.require_alive()
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"Prometheus, not within {PATIENCE_SECONDS} s: {what}")
-            time.sleep(0.2)
+        waiting.wait_for(what, holds, check=self._processes.require_alive)
 
     def query(self, expr: str) -> list[dict[str, Any]]:
         """The instant vector that an expression gives now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from epd_operator.objects.kinds import DEPLOYMENT, POD, SERVICE
 from epd_operator.watch.kopf_watch import key_of_child
 from support.operated import World
 from support.specs import raw_spec
+from support.waiting import eventually
 
 LABELS = {"app.kubernetes.io/managed-by": "epd-operator"}
 
@@ -112,10 +112,13 @@ async def test_kubernetes_manages_a_pod_that_names_a_replica_set_as_its_owner(li
 async def _pods(cluster: Cluster, namespace: str, *, count: int) -> list[dict[str, Any]]:
     """The operator's pods that are not terminating, once there are that many."""
     selector = "epd.dev/deployment=qwen"
-    for _ in range(300):
+
+    async def staying() -> list[dict[str, Any]]:
         found = await cluster.list(POD, namespace=namespace, selector=selector)
-        staying = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
-        if len(staying) == count:
-            return staying
-        await asyncio.sleep(0.2)
-    raise AssertionError(f"never {count} pods: {[pod['metadata']['name'] for pod in staying]}")
+        return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+
+    async def complete() -> bool:
+        return len(await staying()) == count
+
+    await eventually(complete, state=staying)
+    return await staying()

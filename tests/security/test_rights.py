@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from epd_local.cluster import audit
-from support import kubelet, rights
+from support import kubelet, rights, waiting
 from support.apiserver import ApiServer
 from support.client import Client
 from support.helm import Helm, binary
@@ -22,9 +21,6 @@ ROOT = Path(__file__).parents[2]
 SYSTEM = "epd-system"
 TEAM = "team-a"
 OTHER_ROLE = "other-discovery"
-PATIENCE = 240.0
-"""Limit of every wait, in seconds."""
-
 SCOPES = {"everywhere": (), "one namespace": ("--set", f"watchNamespaces={{{TEAM}}}")}
 CHECKED_WITHIN_OTHERS = {
     "bind clusterroles.rbac.authorization.k8s.io epd-worker-discovery",
@@ -84,12 +80,15 @@ class Harness:
         self, what: str, holds: Callable[[], bool], *, act: Callable[[Client, str], None] = kubelet.run_pods
     ) -> None:
         """Wait until it holds, and act as the nodes in the meantime."""
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            assert time.monotonic() < deadline, f"never: {what}; {self.client.get(self.path).body.get('status')}"
+
+        def check() -> None:
             self.operator.require_alive()
             act(self.client, TEAM)
-            time.sleep(0.2)
+
+        try:
+            waiting.wait_for(what, holds, check=check)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}; {self.client.get(self.path).body.get('status')}") from None
 
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"

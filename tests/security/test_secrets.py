@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support import waiting
 from support.apiserver import ApiServer
 from support.helm import Helm, binary
 from support.installed_operator import Operator, apply_rbac, running
@@ -22,7 +22,6 @@ from support.specs import raw_spec
 ROOT = Path(__file__).parents[2]
 SYSTEM = "epd-system"
 TEAM = "team-secrets"
-PATIENCE = 120.0
 CANARY = "canary-7e1d"
 """Prefix of every value that must not be disclosed."""
 LITERAL, SHORT_KEY, ARGUMENT = f"{CANARY}-in-a-literal", f"{CANARY}-k", f"{CANARY}-in-an-argument"
@@ -110,11 +109,7 @@ class Team:
         assert answer.ok, answer.message
 
     def wait(self, what: str, holds: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not holds():
-            self.operator.require_alive()
-            assert time.monotonic() < deadline, f"never: {what}"
-            time.sleep(0.2)
+        waiting.wait_for(what, holds, check=self.operator.require_alive)
 
     def reported(self) -> str:
         """Everything that the operator reports."""

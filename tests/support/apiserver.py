@@ -18,7 +18,6 @@ import os
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,13 +27,10 @@ from typing import Any, Self
 import yaml
 
 from epd_local.cluster import audit
+from support import waiting
 from support.client import Answer, Client
 from support.processes import Processes, free_ports
 
-READY_SECONDS = 120
-"""Generous, for machines under load: an API server is ready 3 seconds after its start on idle cores."""
-
-POLL_SECONDS = 0.1
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICE_ACCOUNT_KEY = "certs/apiserver.key"
 """Created by the API server for its own certificate, before it reads the key of the service accounts."""
@@ -99,14 +95,9 @@ class ApiServer:
         """A client with the rights of a cluster administrator."""
         return Client(url=self.url, token=self.token, ca_file=self.folder / "certs" / "apiserver.crt")
 
-    def wait_for(self, what: str, holds: Callable[[], bool], *, seconds: float = READY_SECONDS) -> None:
+    def wait_for(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until something holds; raise when it takes too long or a process has ended."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            self._processes.require_alive()
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not within {seconds} s: {what}")
-            time.sleep(POLL_SECONDS)
+        waiting.wait_for(what, holds, check=self._processes.require_alive)
 
     def install_crds(self, folder: Path) -> list[Answer]:
         """Create every CRD of a folder and wait until each is served; the answers carry the server's warnings."""

@@ -12,14 +12,12 @@ import pytest
 
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.objects.pods import is_ready
-from support.operated import PRIMARIES, World, moment
+from support.operated import PRIMARIES, World
 from support.specs import raw_spec
+from support.waiting import eventually
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-ATTEMPTS = 150
-"""Reconciles while the controllers work: generous, for machines under load."""
-
 RUNNING = {
     "phase": "Running",
     "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}],
@@ -57,14 +55,12 @@ POD_PROBLEMS: dict[str, dict[str, Any]] = {
 
 async def until(world: World, reason: str) -> None:
     """Reconcile until the condition Ready has the reason."""
-    found = ""
-    for _ in range(ATTEMPTS):
+
+    async def reached() -> bool:
         await world.reconcile()
-        found = (await world.conditions())["Ready"]["reason"]
-        if found == reason:
-            return
-        await moment()
-    raise AssertionError(f"{found}, not {reason}")
+        return bool((await world.conditions())["Ready"]["reason"] == reason)
+
+    await eventually(reached, state=world.conditions)
 
 
 async def pods(world: World, component: str) -> list[dict[str, Any]]:
@@ -110,16 +106,18 @@ async def ready(world: World) -> None:
 
 async def run_all(world: World) -> None:
     """Act as kubelets on which all pods run."""
-    for _ in range(ATTEMPTS):
+
+    async def all_run() -> bool:
         await world.reconcile()
         if (await world.conditions())["Ready"]["status"] == "True":
-            return
+            return True
         for component in ("frontend", "worker"):
             for pod in await pods(world, component):
                 if not is_ready(pod):
                     report_status(world, pod, RUNNING)
-        await moment()
-    raise AssertionError(f"not ready: {await world.conditions()}")
+        return False
+
+    await eventually(all_run, state=world.conditions)
 
 
 async def stale(world: World) -> None:
@@ -131,11 +129,11 @@ async def rolling_out(world: World) -> None:
     await ready(world)
     patch(world, {"spec": {"runtime": {"image": "example.test/epd:2"}}})
     await until(world, "RollingOut")
-    for _ in range(ATTEMPTS):
-        if any(not is_ready(pod) for pod in await pods(world, "worker")):
-            return
-        await moment()
-    raise AssertionError("no pod of the new template")
+
+    async def has_new_pod() -> bool:
+        return any(not is_ready(pod) for pod in await pods(world, "worker"))
+
+    await eventually(has_new_pod, state=world.conditions)
 
 
 async def rolled_out(world: World) -> None:
@@ -178,12 +176,12 @@ async def all_workers_lost(world: World) -> None:
     for pod in await pods(world, "worker"):
         report_status(world, pod, {"conditions": lost})
     await until(world, "PodsStarting")
-    for _ in range(ATTEMPTS):
-        if (await world.conditions())["Available"]["status"] == "False":
-            return
-        await moment()
+
+    async def is_unavailable() -> bool:
         await world.reconcile()
-    raise AssertionError("still available")
+        return bool((await world.conditions())["Available"]["status"] == "False")
+
+    await eventually(is_unavailable, state=world.conditions)
 
 
 def with_problem(reason: str) -> Phase:
@@ -198,16 +196,18 @@ def with_problem(reason: str) -> Phase:
 
 async def _report_problem(world: World, reason: str) -> None:
     """Act as kubelets on which a worker that is not ready has a problem."""
-    for _ in range(ATTEMPTS):
+
+    async def reported() -> bool:
         await world.reconcile()
         if (await world.conditions())["Ready"]["reason"] == reason:
-            return
+            return True
         for pod in await pods(world, "worker"):
             if not is_ready(pod):
                 report_status(world, pod, POD_PROBLEMS[reason])
                 break
-        await moment()
-    raise AssertionError(f"{await world.conditions()}, not {reason}")
+        return False
+
+    await eventually(reported, state=world.conditions)
 
 
 async def refused_by_a_quota(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,11 +18,6 @@ from support.apiserver import ApiServer
 
 PRIMARIES = "/apis/epd.dev/v1alpha1/namespaces/{}/epddeployments"
 READS = ("GET", "LIST")
-
-
-async def moment() -> None:
-    """Give the controllers time to work."""
-    await asyncio.sleep(0.2)
 
 
 class World:

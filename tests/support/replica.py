@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -16,11 +15,12 @@ from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from support import waiting
 from support.processes import TIED_TO_THIS_PROCESS, free_ports
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120.0
-POLL_SECONDS = 0.1
+ANSWER_SECONDS = 30.0
+"""Time limit of an answer: long, because a busy machine must not look like a replica that is suspended."""
 
 
 class Replica:
@@ -50,10 +50,10 @@ class Replica:
         """Send a signal; nothing happens if it has ended."""
         self.process.send_signal(number)
 
-    def page(self, path: str) -> tuple[int, str]:
+    def page(self, path: str, *, seconds: float = ANSWER_SECONDS) -> tuple[int, str]:
         """Status and text of ``/healthz`` or ``/readyz``; status 0 without an answer in time."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._health_port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._health_port}{path}", timeout=seconds) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -72,8 +72,9 @@ class Replica:
 
     def metric(self, name: str) -> float:
         """Sum of a metric's samples; NaN without an answer."""
+        url = f"http://127.0.0.1:{self._metrics_port}/metrics"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=5) as page:
+            with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as page:
                 families = list(text_string_to_metric_families(page.read().decode()))
         except OSError:
             return float("nan")
@@ -86,14 +87,16 @@ class Replica:
 
     def wait_for(self, what: str, holds: Callable[[], object], *, may_end: bool = False) -> None:
         """Wait until something holds; raise with the end of the log when it never does or the process has ended."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not holds():
-            ended = self.process.poll() is not None and not may_end
-            if ended or time.monotonic() > deadline:
-                why = f"ended with code {self.process.returncode}" if ended else f"not within {PATIENCE_SECONDS} s"
-                raise AssertionError(f"{what}: {why}\n{self.log.read_text()[-4000:]}")
-            time.sleep(POLL_SECONDS)
+
+        def check() -> None:
+            if self.process.poll() is not None and not may_end:
+                raise RuntimeError(f"ended with code {self.process.returncode}")
+
+        try:
+            waiting.wait_for(what, holds, check=check)
+        except (TimeoutError, RuntimeError) as error:
+            raise AssertionError(f"{what}: {error}\n{self.log.read_text()[-4000:]}") from None
 
     def exit_code(self) -> int:
         """Wait until the process ends."""
-        return self.process.wait(timeout=PATIENCE_SECONDS)
+        return self.process.wait(timeout=waiting.PATIENCE_SECONDS)
