@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from stories import remove
+from stories import Serve, remove
 
 from epd_local.cluster import operations, processes
 from epd_local.demo.__main__ import MODEL, serve
 from epd_local.demo.chat import Endpoint
-from epd_local.demo.deployment import Deployment
+from epd_local.demo.deployment import Deployment, example
 from epd_local.demo.installation import Installation, install
 from epd_local.locations import locations
 
 LOCAL_PORT = 18000
 
 
+TEST_SECONDS = 3600
+"""Time limit of a test and its fixtures. Every wait has a shorter limit of its own."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Check the rights after all other tests have used them."""
+    """Check the rights after all other tests have used them, and let a test wait for a busy machine."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TEST_SECONDS))
     items.sort(key=lambda item: item.path.name == "test_rights.py")
 
 
@@ -40,14 +47,20 @@ def endpoint() -> Endpoint:
 
 
 @pytest.fixture(scope="session")
-def start(installation: Installation) -> Callable[[str], Deployment]:
-    """Start the example of a topology, after removing the previous one."""
+def serve_manifest(installation: Installation) -> Serve:
+    """Serve the deployment of a manifest, after removing the previous one."""
 
-    def begin(topology: str) -> Deployment:
+    def begin(manifest: Path) -> Deployment:
         remove(Deployment(kubectl=installation.kubectl))
-        return serve(installation, topology=topology, local_port=LOCAL_PORT)
+        return serve(installation, manifest=manifest, local_port=LOCAL_PORT)
 
     return begin
+
+
+@pytest.fixture(scope="session")
+def start(serve_manifest: Serve) -> Callable[[str], Deployment]:
+    """Serve the example of a topology."""
+    return lambda topology: serve_manifest(example(topology))
 
 
 @pytest.fixture

@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
+from epd_local.demo.chat import Endpoint, RequestRefusedError
 from epd_local.demo.deployment import Deployment, example
 from epd_local.demo.installation import SYSTEM_NAMESPACE, Installation
 from epd_local.demo.proof import total
 from epd_local.progress import wait_until
 
-PATIENCE = 300.0
+PATIENCE = 900.0
 """Time limit of every wait, in seconds. It only ends a broken run, so it is long."""
+
+Serve = Callable[[Path], Deployment]
+"""Serves the deployment of a manifest on this machine, and returns it when it is ready."""
+
+
+CLIENT_SECONDS = 30.0
+"""After this time a client gives up. A worker that is lost with its node never answers."""
+
+
+class Clients:
+    """Clients that ask for texts until the block is left, each the next one after the answer to the last."""
+
+    def __init__(self, endpoint: Endpoint, *, count: int) -> None:
+        self._endpoint = endpoint
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._ask) for _ in range(count)]
+        self.answered = 0
+        self.errors: list[str] = []
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def state(self) -> str:
+        """A description for the message of a failed test."""
+        return f"{self.answered} answers, {len(self.errors)} errors, the last: {self.errors[-1:]}"
+
+    def _ask(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._endpoint.ask("Say hello.", max_tokens=64, timeout=CLIENT_SECONDS, ignore_eos=True)
+                self.answered += 1
+            except RequestRefusedError as error:
+                self.errors.append(str(error))
+                self._stopped.wait(1)
 
 
 def eventually(condition: Callable[[], object], *, what: Callable[[], object]) -> None:
     """Wait until a condition holds; ``what`` describes the state if it never does."""
     assert wait_until(lambda: bool(condition()), seconds=PATIENCE, interval=0.5), what()
+
+
+def is_ready(deployment: Deployment) -> bool:
+    """Whether the condition Ready is True."""
+    return bool(deployment.condition("Ready").get("status") == "True")
 
 
 def remove(deployment: Deployment) -> None:

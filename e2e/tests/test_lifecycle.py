@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stories import eventually, manifest, operator_pod, remove
+from stories import eventually, is_ready, manifest, operator_pod, remove
 
 from epd_local import pictures
 from epd_local.demo.chat import Answer, Endpoint, RequestRefusedError
@@ -24,10 +24,6 @@ OPERATOR = "deployment/epd-operator"
 def deployment(start: Callable[[str], Deployment]) -> Deployment:
     """A ready deployment in topology Disaggregated."""
     return start("disaggregated")
-
-
-def ready(deployment: Deployment) -> bool:
-    return deployment.condition("Ready").get("status") == "True"
 
 
 def test_a_request_in_flight_is_finished_when_its_pod_is_deleted(deployment: Deployment, endpoint: Endpoint) -> None:
@@ -49,7 +45,7 @@ def test_a_request_in_flight_is_finished_when_its_pod_is_deleted(deployment: Dep
     assert isinstance(answer, Answer), answer
     assert len(answer.candidates) == 1500
     eventually(lambda: pod not in [p["metadata"]["name"] for p in deployment.pods("pd")], what=deployment.pods)
-    eventually(lambda: ready(deployment), what=deployment.get)
+    eventually(lambda: is_ready(deployment), what=deployment.get)
 
 
 def _running(deployment: Deployment, pod: str) -> float:
@@ -59,7 +55,7 @@ def _running(deployment: Deployment, pod: str) -> float:
 def test_a_killed_worker_process_restarts_and_the_status_has_the_reason(
     deployment: Deployment, endpoint: Endpoint
 ) -> None:
-    eventually(lambda: ready(deployment), what=deployment.get)
+    eventually(lambda: is_ready(deployment), what=deployment.get)
     pod = deployment.pods("encoder")[0]["metadata"]["name"]
     # The status page of the launcher has the process ID.
     status = json.loads(deployment.kubectl.raw(f"/api/v1/namespaces/default/pods/{pod}:9400/proxy/status"))
@@ -72,7 +68,7 @@ def test_a_killed_worker_process_restarts_and_the_status_has_the_reason(
     message = deployment.condition("Ready")["message"]
     assert pod in message
     assert "signal 9" in message or "SIGKILL" in message
-    eventually(lambda: ready(deployment), what=deployment.get)
+    eventually(lambda: is_ready(deployment), what=deployment.get)
     subject = pictures.Subject(colour="yellow", shape="triangle", seed=pictures.UNSEEN + 99)
     eventually(endpoint.models, what=lambda: "the model is not listed again")
     assert endpoint.ask(pictures.QUESTION, image=pictures.data_url(subject)).text == subject.answer

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from epd_local import pictures
 from epd_local.cluster import exposure, operations, preflight
@@ -47,7 +48,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if arguments.cluster_only:
             say(f"try: export KUBECONFIG={installation.where.kubeconfig}; kubectl get nodes")
             return 0
-        deployment = serve(installation, topology=arguments.topology, local_port=arguments.local_port)
+        deployment = serve(installation, manifest=example(arguments.topology), local_port=arguments.local_port)
         show(deployment, Endpoint(url=f"http://localhost:{arguments.local_port}", model=MODEL))
     except LocalClusterError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -57,13 +58,13 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def serve(installation: Installation, *, topology: str, local_port: int = LOCAL_PORT) -> Deployment:
-    """Apply the example of the topology and wait until it answers on localhost."""
+def serve(installation: Installation, *, manifest: Path, local_port: int = LOCAL_PORT) -> Deployment:
+    """Apply a manifest of the deployment ``tiny`` and wait until it answers on localhost."""
     deployment = Deployment(kubectl=installation.kubectl)
-    manifest = example(topology)
-    say(f"kubectl apply -f {manifest.relative_to(REPOSITORY)}")
+    shown = manifest.relative_to(REPOSITORY) if manifest.is_relative_to(REPOSITORY) else manifest
+    say(f"kubectl apply -f {shown}")
     deployment.apply(manifest)
-    say(f"waiting for Ready (usually {USUALLY.get(topology, '60 s')})")
+    say(f"waiting for Ready (usually {USUALLY.get(manifest.stem, '60 s')})")
     deployment.wait_ready(seconds=READY_SECONDS)
     operations.expose(
         installation.where, service=f"{deployment.namespace}/{deployment.name}:{SERVICE_PORT}", local_port=local_port

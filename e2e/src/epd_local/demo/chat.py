@@ -59,7 +59,9 @@ class Endpoint:
         """Names of the models that it serves at present."""
         return [str(model["id"]) for model in self._request("/v1/models", None)["data"]]
 
-    def ask(self, text: str, *, image: str | None = None, max_tokens: int = 16, **options: Any) -> Answer:
+    def ask(
+        self, text: str, *, image: str | None = None, max_tokens: int = 16, timeout: float = 120.0, **options: Any
+    ) -> Answer:
         """Ask one question, with or without a picture (data URL); greedy decoding, so that answers can be compared.
 
         Raises:
@@ -77,7 +79,7 @@ class Endpoint:
             "top_logprobs": CANDIDATES,
             **options,
         }
-        choice = self._request("/v1/chat/completions", body)["choices"][0]
+        choice = self._request("/v1/chat/completions", body, timeout=timeout)["choices"][0]
         tokens = (choice.get("logprobs") or {}).get("content") or []
         return Answer(
             text=(choice["message"].get("content") or "").strip(),
