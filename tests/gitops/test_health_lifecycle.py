@@ -110,7 +110,13 @@ PHASES = {
     "being deleted": Expected(reach=life.being_deleted, health=Health.IN_PROGRESS, available=True),
 }
 
-NEVER_OF_READY = {Reason.REQUESTS_ANSWERED, Reason.NO_READY_PODS, Reason.SETTLED, Reason.WAITING_FOR_ENCODER}
+NEVER_OF_READY = {
+    Reason.REQUESTS_ANSWERED,
+    Reason.NO_READY_PODS,
+    Reason.SETTLED,
+    Reason.WAITING_FOR_ENCODER,
+    Reason.FIELDS_MISSING,
+}
 """Reasons of other conditions, and of a stage that waits for another, whose reason is reported instead."""
 
 

@@ -68,6 +68,7 @@ class OperatorMetrics:
         for verb, kind, status in (("GET", "EPDDeployment", 200), ("APPLY", "Deployment", 200), ("GET", "Pod", 404)):
             metrics.api.observe(Request(verb=verb, kind=kind, status=status, seconds=0.004))
         ready = StatusEvent(type=EventType.NORMAL, reason=Reason.ALL_STAGES_READY, action=Action.RECONCILE, note="x")
+        metrics.crds.observe({"epddeployments.epd.dev": 0})
         metrics.events.observe(ready, event_recorder.EventOutcome.WRITTEN)
         for key, (topology, stages) in self._objects.items():
             state = DeploymentState(generation=3, model="tiny", status=good_status(topology, stages))

@@ -18,6 +18,7 @@ from epd_operator.objects.kinds import Kind
 from epd_operator.plan.children.child_kind import Settings
 from epd_operator.plan.children.registry import OPTIONAL_KINDS, WATCHED_KINDS
 from epd_operator.plan.status.status_events import scaling_event
+from epd_operator.reconcile.crd_check import CrdCheck
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.reconcile.resync import resync
@@ -62,8 +63,13 @@ def make_leader_tasks(
         clock=clock,
         now=utc_now,
     )
+    crds = CrdCheck(cluster, on_result=metrics.crds.observe)
     reconciler = Reconciler(
-        cluster, settings=settings, scaling=autoscaler, reports=Reports(metrics=metrics.objects, recorder=recorder)
+        cluster,
+        settings=settings,
+        scaling=autoscaler,
+        reports=Reports(metrics=metrics.objects, recorder=recorder),
+        crd_problem=crds.problem,
     )
     pool = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
     listing = partial(resync, cluster, queue=queue, known=pool.known_keys, metrics=metrics)
@@ -73,6 +79,7 @@ def make_leader_tasks(
             partial(pool.run, workers),
             autoscaler.run,
             recorder.run,
+            partial(crds.run, queue=queue, known=pool.known_keys, random=jitter),
             partial(listing, namespaces=namespaces, random=jitter, clock=clock),
         ],
         watch=partial(_watch, cluster, queue=queue, namespaces=namespaces, on_watch_started=on_watch_started),

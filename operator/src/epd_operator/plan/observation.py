@@ -56,6 +56,7 @@ class Observation:
         unreadable: kinds that cannot be listed, with the message of the API server.
         decisions: the last scaling decisions of stages that the operator scales.
         loads: requests of each pod of these stages, as last measured.
+        crd_problem: why the CRDs are too old for this operator; empty if they are not, or if it is not known.
     """
 
     identity: Identity
@@ -69,6 +70,7 @@ class Observation:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     decisions: Mapping[StageKey, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
+    crd_problem: str = ""
 
     def deployment_of(self, stage: StageKey) -> KubernetesObject | None:
         """The live Deployment of a stage; None if it does not exist."""

@@ -73,6 +73,11 @@ class ScalingPort(Protocol):
         """Drop the state of an object that does not exist any more."""
 
 
+def _no_problem() -> str:
+    """The CRDs are not checked."""
+    return ""
+
+
 class Reconciler:
     """Level-triggered: a reconcile depends only on the cluster and the last scaling decisions.
 
@@ -87,6 +92,7 @@ class Reconciler:
         now: Callable[[], datetime] = utc_now,
         scaling: ScalingPort | None = None,
         reports: ReportPort | None = None,
+        crd_problem: Callable[[], str] = _no_problem,
     ) -> None:
         self._cluster = cluster
         self._pod_events = PodEvents(cluster)
@@ -94,6 +100,7 @@ class Reconciler:
         self._now = now
         self._scaling = scaling
         self._reports = reports
+        self._crd_problem = crd_problem
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one object once.
@@ -121,6 +128,7 @@ class Reconciler:
         observation = await observe(self._cluster, primary=primary)
         pod_events, again = await self._pod_events.read(key, observation=observation, now=self._now())
         observation = redactor.redact_observation(replace(observation, pod_events=pod_events))
+        observation = replace(observation, crd_problem=self._crd_problem())
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
             observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -40,6 +40,7 @@ class Metrics:
         self.queue = QueueMetrics(self.registry)
         self.resync = ResyncMetrics(self.registry)
         self.events = EventMetrics(self.registry)
+        self.crds = CrdMetrics(self.registry)
         self.objects = DeploymentMetrics()
         self.registry.register(self.objects)
         Info("epd_operator_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
@@ -126,6 +127,24 @@ class ResyncMetrics:
     def stopped(self) -> None:
         """Record that there are no more resyncs."""
         self._age.set_function(lambda: float("nan"))
+
+
+class CrdMetrics:
+    """Whether the CRDs are older than the operator. No series while this is not known."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._missing = Gauge(
+            "epd_operator_crd_missing_fields",
+            "Fields and values that the operator has and the CRD lacks. Above 0: the CRD is older than the operator.",
+            ["crd"],
+            registry=registry,
+        )
+
+    def observe(self, missing: Mapping[str, int]) -> None:
+        """Record the number of fields that each CRD lacks, by its name."""
+        self._missing.clear()
+        for name, count in missing.items():
+            self._missing.labels(crd=name).set(count)
 
 
 class EventMetrics:

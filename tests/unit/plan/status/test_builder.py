@@ -201,3 +201,14 @@ def test_a_time_that_an_earlier_version_wrote_in_another_form_is_replaced() -> N
     for written in world.status["conditions"]:
         written["lastTransitionTime"] = "yesterday"
     assert condition(status(world.observation(), now=LATER), "Ready")["lastTransitionTime"] == LATER
+
+
+def test_crds_that_are_too_old_are_a_condition_of_their_own_and_change_no_other() -> None:
+    observation = settled().observation()
+    found = status(replace(observation, crd_problem="CRD x lacks spec.y"))
+    assert condition(found, "CRDOutdated")["reason"] == "FieldsMissing"
+    assert condition(found, "CRDOutdated")["message"] == "CRD x lacks spec.y"
+    assert [c for c in found["conditions"] if c["type"] != "CRDOutdated"] == status(observation)["conditions"]
+    assert not is_unchanged(status(observation), found)
+    invalid = status_of_invalid("x", observation=replace(observation, crd_problem="CRD x lacks spec.y"), now=NOW)
+    assert holds(invalid)["CRDOutdated"] == "True"

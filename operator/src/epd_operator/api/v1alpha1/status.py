@@ -101,5 +101,5 @@ class EPDDeploymentStatus(ApiModel):
         default=None, description="Pods per stage."
     )
     conditions: Annotated[list[Condition], Field(max_length=16), ListMap(("type",))] | None = Field(
-        default=None, description="Ready, Available, Reconciling and Stalled."
+        default=None, description="Ready, Available, Reconciling and Stalled; CRDOutdated while the CRDs are too old."
     )

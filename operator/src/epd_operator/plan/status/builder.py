@@ -57,6 +57,7 @@ def status_of_invalid(message: str, *, observation: Observation, now: str) -> di
         _condition(ConditionType.READY, problem, is_true=False, observation=observation, now=now),
         _condition(ConditionType.RECONCILING, problem, is_true=False, observation=observation, now=now),
         _condition(ConditionType.STALLED, problem, is_true=True, observation=observation, now=now),
+        *_crd_condition(observation, now=now),
     ]
     return {
         **kept,
@@ -125,15 +126,27 @@ def _conditions(
     available = Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
     settled = Problem(Reason.SETTLED, "the cluster matches the spec")
     unblocked = Problem(Reason.SETTLED, "nothing blocks the operator")
+    conditions = (
+        (ConditionType.READY, unready or ready, unready is None),
+        (ConditionType.AVAILABLE, unavailable or available, unavailable is None),
+        (ConditionType.RECONCILING, unready or settled, unready is not None and blocker is None),
+        (ConditionType.STALLED, blocker or unblocked, blocker is not None),
+    )
     return [
-        _condition(kind, problem, is_true=is_true, observation=observation, now=now)
-        for kind, problem, is_true in (
-            (ConditionType.READY, unready or ready, unready is None),
-            (ConditionType.AVAILABLE, unavailable or available, unavailable is None),
-            (ConditionType.RECONCILING, unready or settled, unready is not None and blocker is None),
-            (ConditionType.STALLED, blocker or unblocked, blocker is not None),
-        )
+        *(
+            _condition(kind, why, is_true=is_true, observation=observation, now=now)
+            for kind, why, is_true in conditions
+        ),
+        *_crd_condition(observation, now=now),
     ]
+
+
+def _crd_condition(observation: Observation, *, now: str) -> list[Condition]:
+    """The condition CRDOutdated; none if the CRDs are current, so that most objects do not have it."""
+    if not observation.crd_problem:
+        return []
+    problem = Problem(Reason.FIELDS_MISSING, observation.crd_problem)
+    return [_condition(ConditionType.CRD_OUTDATED, problem, is_true=True, observation=observation, now=now)]
 
 
 def _unavailable(stages: list[StageProgress]) -> Problem | None:

@@ -11,12 +11,13 @@ from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """Condition types; Ready, Reconciling and Stalled follow kstatus."""
+    """Condition types; Ready, Reconciling and Stalled follow kstatus. CRDOutdated exists only while it is true."""
 
     READY = "Ready"
     AVAILABLE = "Available"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
+    CRD_OUTDATED = "CRDOutdated"
 
 
 class EventType(StrEnum):
@@ -98,6 +99,7 @@ class Reason(StrEnum):
     NAME_TAKEN = "NameTaken", _PERSON
     CHILD_REFUSED = "ChildRefused", _PERSON
     SPEC_INVALID = "SpecInvalid", _PERSON
+    FIELDS_MISSING = "FieldsMissing", _PERSON
 
     @property
     def is_progress(self) -> bool:

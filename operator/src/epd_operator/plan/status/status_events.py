@@ -95,6 +95,8 @@ def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[S
             yield _normal(available.reason, Action.SERVE, available.message)
         else:
             yield _warning(available.reason, Action.SERVE, available.message)
+    if (outdated := changed.get(ConditionType.CRD_OUTDATED)) is not None and outdated.is_true:
+        yield _warning(outdated.reason, Action.RECONCILE, outdated.message)
     if (ready := changed.get(ConditionType.READY)) is not None:
         became_ready = ready.is_true and not ready.was_true
         if became_ready or ready.reason == Reason.WAITING_FOR_REMOVAL:
