@@ -268,6 +268,8 @@ REST = [
     Bad("an unknown framework", "spec.runtime.framework", 'supported values: "VLLM"', {"runtime.framework": "TGI"}),
     Bad("a start-up of a second", "spec.runtime.startupTimeoutSeconds", "greater than or equal to 10",
         {"runtime.startupTimeoutSeconds": 1}),
+    Bad("a restart after a second without an answer", "spec.runtime.hangTimeoutSeconds", "set 30 or more",
+        {"runtime.hangTimeoutSeconds": 1}),
     Bad("a port out of range", "spec.frontend.service.port", "less than or equal to 65535",
         {"frontend.service.port": 65536}),
     Bad("an unknown routing", "spec.frontend.routing", "Unsupported value", {"frontend.routing": "kv"}),

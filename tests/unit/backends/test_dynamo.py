@@ -18,7 +18,7 @@ def test_a_frontend_gets_the_router_mode_of_dynamo(routing: str, mode: str) -> N
     line = frontend_command(namespace="serving-qwen", port=8000, routing=routing, args=[])
     assert line == [
         *("python3", "-m", "dynamo.frontend"),
-        *("--http-host", "0.0.0.0", "--http-port", "8000"),
+        *("--http-port", "8000"),
         *("--namespace", "serving-qwen", "--router-mode", mode),
     ]
 

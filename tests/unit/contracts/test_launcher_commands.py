@@ -16,7 +16,7 @@ from epd_operator.api.v1alpha1.stages import MAX_GROUP_ENCODERS, GpuSharingStrat
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_SETTLE_SECONDS
 from epd_operator.plan.pods.process import HTTP_PORT
-from epd_worker import cli
+from epd_worker import cli, listening
 from epd_worker.spec import MAX_PROCESSES
 from support.specs import specs
 from unit.contracts import rendered
@@ -35,6 +35,21 @@ def test_run_gets_the_name_the_role_and_the_drain_of_each_single_process() -> No
         assert (launch.drain_timeout, launch.settle) == (77, DRAIN_SETTLE_SECONDS)
         assert launch.control_port == rendered.ports(container)["control"]
         assert not launch.group
+
+
+def test_the_launcher_of_every_stage_gets_the_time_without_an_answer_from_the_spec() -> None:
+    for _, template in rendered.all_templates(runtime={"image": "x", "hangTimeoutSeconds": 0}):
+        assert rendered.parsed(rendered.containers(template)[-1]).hang_timeout == 0
+    for _, template in rendered.all_templates(runtime={"image": "x", "hangTimeoutSeconds": 45}):
+        assert rendered.parsed(rendered.containers(template)[-1]).hang_timeout == 45
+
+
+def test_the_launcher_chooses_the_address_of_the_frontend_because_the_operator_sets_none() -> None:
+    for stage, template in rendered.single_process_stages():
+        (container,) = rendered.containers(template)
+        (process,) = rendered.parsed(container).processes
+        assert "--http-host" not in process.command
+        assert listening.VARIABLE not in rendered.environment(container), stage
 
 
 def test_run_gets_the_command_of_dynamo_unchanged() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from epd_operator.api.v1alpha1.epddeployment import Drain
+from epd_operator.api.v1alpha1.epddeployment import Drain, Runtime
 from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_SETTLE_SECONDS
 from epd_worker import drain, hook
 from epd_worker.spec import LaunchSpec
@@ -34,6 +34,10 @@ def test_the_drain_timeout_is_the_same_by_default() -> None:
     assert DEFAULTS.drain_timeout == Drain().timeout_seconds
 
 
+def test_the_time_without_an_answer_is_the_same_by_default() -> None:
+    assert Runtime(image="example.test/epd:1").hang_timeout_seconds == DEFAULTS.hang_timeout
+
+
 def test_the_launcher_page_documents_the_defaults_of_its_options() -> None:
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| ([0-9]+)(?: s)? \|", PAGE.read_text(), flags=re.MULTILINE))
     assert {name: float(value) for name, value in rows.items()} == {
@@ -41,6 +45,7 @@ def test_the_launcher_page_documents_the_defaults_of_its_options() -> None:
         "drain-timeout": DEFAULTS.drain_timeout,
         "settle": DEFAULTS.settle,
         "stop-timeout": DEFAULTS.stop_timeout,
+        "hang-timeout": DEFAULTS.hang_timeout,
     }
 
 

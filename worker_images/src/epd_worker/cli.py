@@ -90,6 +90,7 @@ def _launch_options(defaults: LaunchSpec) -> _Parser:
         ("--drain-timeout", defaults.drain_timeout, "time limit of the whole drain, all stages together"),
         ("--settle", defaults.settle, "time until the kubelet and Dynamo have detected that a process is unready"),
         ("--stop-timeout", defaults.stop_timeout, "time from SIGTERM to SIGKILL of all remaining processes"),
+        ("--hang-timeout", defaults.hang_timeout, "time without a healthy answer until a process is ended; 0: never"),
     ):
         options.add_argument(
             flag, type=_seconds, default=default, metavar="SECONDS", help=f"{meaning}; default: %(default)g"
@@ -133,6 +134,7 @@ def launch_spec(options: argparse.Namespace, command: Sequence[str], environment
         drain_timeout=options.drain_timeout,
         settle=options.settle,
         stop_timeout=options.stop_timeout,
+        hang_timeout=options.hang_timeout,
         termination_log=options.termination_log,
     )
 

@@ -55,7 +55,7 @@ def after_slow(health: ProcessHealth, *, reason: str) -> ProcessHealth:
     """Return the health after no answer in time: a healthy process may be busy, so it stays healthy twice in a row."""
     slow = health.slow_in_a_row + 1
     if health.healthy and slow <= TOLERATED_SLOW_ANSWERS:
-        return ProcessHealth(healthy=True, ever=True, slow_in_a_row=slow)
+        return ProcessHealth(healthy=True, ever=True, slow_in_a_row=slow, reason=reason)
     return ProcessHealth(ever=health.ever, slow_in_a_row=slow, reason=reason)
 
 

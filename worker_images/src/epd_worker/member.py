@@ -11,6 +11,7 @@ from epd_worker.fetch import PageError, fetch
 from epd_worker.health import Check, ProcessHealth, watch
 from epd_worker.metrics import MAX_PAGE, in_flight
 from epd_worker.process import Child
+from epd_worker.silence import Silence
 from epd_worker.spec import ProcessSpec, Role
 
 
@@ -23,6 +24,7 @@ class Member:
     child: Child | None = None
     started: float = 0.0
     health: ProcessHealth = field(default_factory=ProcessHealth)
+    silence: Silence = field(default_factory=Silence)
     draining: bool = False
     reading: Reading | None = None
     became_healthy: asyncio.Event = field(default_factory=asyncio.Event)
@@ -48,11 +50,19 @@ class Member:
         """Seconds since the start; 0 before the start."""
         return self.clock() - self.started if self.child is not None else 0.0
 
-    def attach(self, child: Child) -> asyncio.Task[None]:
-        """Set the started process and begin to check its health, in the task that is returned."""
+    def attach(self, child: Child, *, on_check: Callable[[], None]) -> asyncio.Task[None]:
+        """Set the started process and begin to check its health, in the task that is returned.
+
+        `on_check` is called after each check.
+        """
         self.child = child
         self.started = self.clock()
-        checks = watch(self.spec.health_url, self._set_health, models_url=self.spec.models_url, clock=self.clock)
+
+        def after_check(check: Check) -> None:
+            self._set_health(check)
+            on_check()
+
+        checks = watch(self.spec.health_url, after_check, models_url=self.spec.models_url, clock=self.clock)
         self._watching = asyncio.create_task(checks, name=f"health {self.name}")
         return self._watching
 
@@ -100,6 +110,7 @@ class Member:
 
     def _set_health(self, check: Check) -> None:
         self.health = check.health
+        self.silence = self.silence.after(check)
         if check.health.healthy:
             self.became_healthy.set()
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from epd_worker.output import Console, Line, Pump
-from epd_worker.reaper import Exit, Reaper, kill_group
+from epd_worker.reaper import Exit, Reaper, descendants, kill_group
 
 # Ignored signals stay ignored across exec: Python ignores the first two, and a shell's '&' may ignore the others.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM)
 
 _KILL_PATIENCE = 5.0
+_HELPER_STACKS_SECONDS = 1.0
+_STACKS_SECONDS = 5.0
+# The kernel writes no core dump, neither to a file nor to a program, if this limit is 1: fs/coredump.c. A dump of an
+# engine has the size of its memory.
+_NO_CORE_DUMP = 1
 
 
 class SpawnError(Exception):
@@ -51,11 +58,37 @@ class Child:
         await asyncio.wait({self.ended}, timeout=_KILL_PATIENCE)
         return True
 
+    async def abort(self) -> None:
+        """End a process that does not react: SIGABRT, so that Python prints the stacks of all threads, then SIGKILL.
+
+        Python prints them only with PYTHONFAULTHANDLER=1. The child processes first: the process group is killed when
+        the process ends. https://docs.python.org/3/library/faulthandler.html
+        """
+        helpers = descendants(self.pid)
+        for pid in helpers:
+            _send_abort(pid)
+        if helpers:
+            await asyncio.wait({self.ended}, timeout=_HELPER_STACKS_SECONDS)
+        if not self.ended.done():
+            _send_abort(self.pid)
+            await asyncio.wait({self.ended}, timeout=_STACKS_SECONDS)
+        if not self.ended.done():
+            kill_group(self.pid)
+            await asyncio.wait({self.ended}, timeout=_KILL_PATIENCE)
+        await asyncio.to_thread(self._pump.finish, timeout=1.0)
+
     async def last_output(self) -> list[Line]:
         """Return the last lines of output of a process that has ended; waits up to a second for them."""
         end = self._clock()
         await asyncio.to_thread(self._pump.finish, timeout=1.0)
         return self._pump.tail(at=end)
+
+
+def _send_abort(pid: int) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
+        resource.prlimit(pid, resource.RLIMIT_CORE, (_NO_CORE_DUMP if hard else 0, hard))
+        os.kill(pid, signal.SIGABRT)
 
 
 def spawn(

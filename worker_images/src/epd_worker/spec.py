@@ -48,7 +48,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """The specification of one launcher. Times are seconds."""
+    """The specification of one launcher. Times are seconds; a `hang_timeout` of 0 means none."""
 
     processes: tuple[ProcessSpec, ...]
     group: bool = False
@@ -58,6 +58,7 @@ class LaunchSpec:
     drain_timeout: float = 120.0
     settle: float = 6.0
     stop_timeout: float = 25.0
+    hang_timeout: float = 300.0
     termination_log: str = "/dev/termination-log"
 
 

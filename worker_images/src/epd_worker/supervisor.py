@@ -9,30 +9,34 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from epd_worker import STOP_SIGNALS
+from epd_worker import STOP_SIGNALS, listening
 from epd_worker.control import ControlServer
 from epd_worker.drain import Drainer
 from epd_worker.member import Member
 from epd_worker.mps import Mps, MpsError
 from epd_worker.output import Console
-from epd_worker.process import SpawnError, spawn
+from epd_worker.process import Child, SpawnError, spawn
 from epd_worker.reaper import Exit, Reaper, sweep
 from epd_worker.relay import MetricsRelay
 from epd_worker.server import HttpServer
+from epd_worker.silence import describe_silence
 from epd_worker.spec import LaunchSpec
 from epd_worker.termination import describe_end, write_message
 
 _LAST_ANSWERS = 2.0
+HUNG_CODE = 124
+"""Exit code when a process has not answered for too long, as of the program `timeout`."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """Why the launcher ends: a signal, the end of a member, or a failed start (`message`)."""
+    """Why the launcher ends: a signal, the end of a member, a failed start (`message`), or a member that hangs."""
 
     code: int
     message: str = ""
     member: Member | None = None
     how: Exit | None = None
+    hung: Child | None = None
 
 
 class Supervisor:
@@ -51,7 +55,13 @@ class Supervisor:
         self._clock = clock
         self._reaper = Reaper()
         self._members = {process.name: Member(spec=process, clock=clock) for process in spec.processes}
-        self._environment = {name: value for name, value in environment.items() if name != "EPD_GROUP"}
+        self._environment = {
+            # Python prints the stacks of its threads when it crashes, and when the launcher ends it with SIGABRT.
+            "PYTHONFAULTHANDLER": "1",
+            listening.VARIABLE: listening.any_address(pod_ip=environment.get("POD_IP", "")),
+            **environment,
+        }
+        self._environment.pop("EPD_GROUP", None)
         self._mps: Mps | None = None
         if spec.cuda_mps:
             self._mps = Mps(directory=spec.mps_directory, environment=environment, console=console, reaper=self._reaper)
@@ -177,7 +187,7 @@ class Supervisor:
             reaper=self._reaper,
             clock=self._clock,
         )
-        member.attach(child).add_done_callback(self._on_task_end)
+        member.attach(child, on_check=lambda: self._on_check(member)).add_done_callback(self._on_task_end)
         child.ended.add_done_callback(lambda ended: self._on_process_end(member, ended.result()))
         self._console.log(f"{member.name} started as process {child.pid}")
 
@@ -186,6 +196,14 @@ class Supervisor:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._finish(_End(code=1, message=f"internal error in the task '{task.get_name()}': {error!r}"))
+
+    def _on_check(self, member: Member) -> None:
+        """End the launcher if a process hangs. During a drain the time limit of the drain applies instead."""
+        limit, silence = self._spec.hang_timeout, member.silence
+        if limit and silence.seconds >= limit and self._drain is None:
+            reason, uptime = member.health.reason, member.uptime
+            message = describe_silence(name=member.name, silence=silence, reason=reason, uptime=uptime)
+            self._finish(_End(code=HUNG_CODE, message=message, hung=member.child))
 
     def _on_process_end(self, member: Member, how: Exit) -> None:
         member.detach()
@@ -199,6 +217,8 @@ class Supervisor:
             tail = await end.member.child.last_output()
             message = describe_end(name=end.member.name, how=end.how, uptime=uptime, tail=tail)
         self._report(message)
+        if end.hung is not None:
+            await end.hung.abort()
         killed = await self._stop_all()
         if self._mps is not None:
             await self._mps.stop()

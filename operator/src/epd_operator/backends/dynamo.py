@@ -44,6 +44,9 @@ OWNED_VARIABLES = ("CONTAINER_NAME",)
 ALLOWED_VARIABLES = (
     "DYN_LOG",
     "DYN_LOGGING_JSONL",
+    "DYN_HEALTH_CHECK_ENABLED",
+    "DYN_CANARY_WAIT_TIME",
+    "DYN_HEALTH_CHECK_REQUEST_TIMEOUT",
     "DYN_SPLIT_ENCODE",
     "DYN_MM_IMAGE_CACHE_SIZE",
     "DYN_MM_ALLOW_INTERNAL",
@@ -80,7 +83,8 @@ REQUEST_SECONDS = "dynamo_component_request_duration_seconds"
 
 def frontend_command(*, namespace: str, port: int, routing: str, args: list[str]) -> list[str]:
     """The command line of a frontend; ``routing`` is a key of ``ROUTER_MODES``."""
-    command = ["python3", "-m", "dynamo.frontend", "--http-host", "0.0.0.0", "--http-port", str(port)]  # noqa: S104
+    # Without --http-host: the launcher sets DYN_HTTP_HOST to the address for IPv4 and IPv6, if the node has both.
+    command = ["python3", "-m", "dynamo.frontend", "--http-port", str(port)]
     return [*command, "--namespace", namespace, "--router-mode", ROUTER_MODES[routing], *args]
 
 

@@ -125,6 +125,19 @@ class Runtime(ApiModel):
         default=3600, description="Maximum time for loading the model before the process is restarted, in seconds."
     )
 
+    hang_timeout_seconds: Annotated[
+        Int,
+        Field(ge=0, le=86400),
+        Rule(
+            expression="self == 0 || self >= 30",
+            message="set 30 or more, because a busy process may not answer for some seconds, or 0 for no limit",
+        ),
+    ] = Field(
+        default=300,
+        description="Maximum time that a process that was ready may give no healthy answer before its container is "
+        "restarted, in seconds. 0 means no limit.",
+    )
+
     rules = (no_owned_arguments("args"),)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from epd_operator.api.v1alpha1.epddeployment import Drain
+from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
 from epd_operator.plan.pods.process import Process
 
 LAUNCHER = ("python3", "-m", "epd_worker")
@@ -23,7 +23,7 @@ DRAIN_COMMAND = [*LAUNCHER, "drain", *_CONTROL]
 """The preStop hook: drains the processes of the pod, and returns when they are drained."""
 
 
-def run_command(process: Process, *, drain: Drain) -> list[str]:
+def run_command(process: Process, *, spec: EPDDeploymentSpec) -> list[str]:
     """The command line that runs the only process of a pod."""
     return [
         *LAUNCHER,
@@ -32,15 +32,15 @@ def run_command(process: Process, *, drain: Drain) -> list[str]:
         *("--health-url", process.health_url, "--metrics-url", process.metrics_url),
         *(("--metrics-port", str(process.relayed_port)) if process.relayed_port else ()),
         *(("--models-url", process.models_url) if process.models_url else ()),
-        *drain_options(drain),
+        *_options(spec),
         "--",
         *process.command,
     ]
 
 
-def run_group_command(*, drain: Drain) -> list[str]:
+def run_group_command(spec: EPDDeploymentSpec) -> list[str]:
     """The command line that runs all processes of a co-located group; ``group_document`` describes them."""
-    return [*LAUNCHER, "run-group", *drain_options(drain)]
+    return [*LAUNCHER, "run-group", *_options(spec)]
 
 
 def stub_command(*, container: str) -> list[str]:
@@ -68,6 +68,10 @@ def group_document(processes: Sequence[Process], *, cuda_mps: bool) -> str:
     return json.dumps(document, sort_keys=True)
 
 
-def drain_options(drain: Drain) -> list[str]:
-    """Options of the drain before a pod terminates."""
-    return [*_CONTROL, "--drain-timeout", str(drain.timeout_seconds), "--settle", str(DRAIN_SETTLE_SECONDS)]
+def _options(spec: EPDDeploymentSpec) -> list[str]:
+    """Options of the drain before a pod terminates, and of the restart of a process that hangs."""
+    return [
+        *_CONTROL,
+        *("--drain-timeout", str(spec.drain.timeout_seconds), "--settle", str(DRAIN_SETTLE_SECONDS)),
+        *("--hang-timeout", str(spec.runtime.hang_timeout_seconds)),
+    ]

@@ -43,7 +43,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
     containers.append(
         ContainerPlan(
             name=Role.PD,
-            command=run_group_command(drain=spec.drain),
+            command=run_group_command(spec),
             env=[
                 *pod_environment(spec, identity=identity, revision=stage.revision),
                 *user_environment(spec.runtime.env, group.env),

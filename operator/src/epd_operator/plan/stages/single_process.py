@@ -48,7 +48,7 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
     process = Process(role=role, discovery_name=MAIN, slot=0, command=command)
     container = ContainerPlan(
         name=MAIN,
-        command=run_command(process, drain=spec.drain),
+        command=run_command(process, spec=spec),
         env=[
             *pod_environment(spec, identity=identity, revision=stage.revision),
             *process_environment(spec, role=role, discovery_name=MAIN, slot=0),
