@@ -37,6 +37,7 @@ def test_the_end_is_described_in_one_line(how, last_line, expected):
     [
         ([], "no output"),
         (["loading", "  ", ""], "last output: loading"),
+        (["loading", "\x00 \x1b[0m"], "last output: loading"),
         (["RuntimeError: out of memory"], "last output: RuntimeError: out of memory"),
         (
             ["engine.EngineDeadError: see above", "\x1b[31mERROR\x1b[0m check failed", "INFO Phase 3"],

@@ -33,8 +33,9 @@ def sanitise(text: str, *, limit: int) -> str:
 
 def quote_output(tail: Sequence[Line]) -> str:
     """Quote the line with the cause and the last line of output: a program often logs its shutdown after an error."""
-    printed = [replace(line, text=text) for line in tail if (text := _ESCAPE.sub("", line.text)).strip()]
-    lines = without_answers(printed)
+    # Not made printable yet: the indentation shows where a traceback ends.
+    printed = [line for line in tail if sanitise(line.text, limit=_MAX_LINE_BYTES)]
+    lines = without_answers([replace(line, text=_ESCAPE.sub("", line.text)) for line in printed])
     if not lines:
         return "no output"
     cause = root_cause(lines)
