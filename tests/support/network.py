@@ -1,4 +1,4 @@
-"""Connections that NetworkPolicies allow: for ingress, with selectors of labels and single ports.
+"""Connections that NetworkPolicies allow: for ingress, with selectors of labels, blocks of addresses and single ports.
 
 No network of the tests enforces policies. This is a short form of the definition in the Kubernetes API: a pod that
 no policy selects accepts all connections; any other pod accepts those that a rule of one of its policies allows.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """The properties of a pod that policies use; without a namespace, a peer that is not a pod."""
+    """The properties of a pod that policies use; without a namespace, a peer that is not a pod, with its address."""
 
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    address: str = ""
 
 
 def may_connect(policies: Iterable[Mapping[str, Any]], *, source: Peer, target: Peer, port: int) -> bool:
@@ -43,6 +45,9 @@ def _allows(rule: Mapping[str, Any], *, source: Peer, target: Peer, port: int) -
 
 def _is_peer(peer: Mapping[str, Any], *, source: Peer, target: Peer) -> bool:
     assert peer
+    if "ipBlock" in peer:
+        assert peer["ipBlock"].keys() == {"cidr"}, peer
+        return bool(source.address) and ip_address(source.address) in ip_network(peer["ipBlock"]["cidr"])
     assert peer.keys() <= {"podSelector", "namespaceSelector"}, peer
     if not source.namespace:
         return False
@@ -61,5 +66,9 @@ def _plain(port: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    assert selector.keys() <= {"matchLabels"}, selector
+    assert selector.keys() <= {"matchLabels", "matchExpressions"}, selector
+    for expression in selector.get("matchExpressions", ()):
+        assert expression == {"key": expression["key"], "operator": "Exists"}, expression
+        if expression["key"] not in labels:
+            return False
     return selector.get("matchLabels", {}).items() <= labels.items()
