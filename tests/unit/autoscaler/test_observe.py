@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.autoscaler.observe import TERMINATION_MARGIN, stage_observations
 from epd_operator.objects.identity import COMPONENT_LABEL, Identity, StageKey
+from epd_operator.objects.pod_events import PodEvent
 from epd_operator.plan.observation import ChildKey, Observation
-from epd_operator.scaling.model import StageObservation
+from epd_operator.scaling.model import NodeSupply, PodRefusal, StageObservation
 from support.specs import spec
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="1")
@@ -34,13 +36,20 @@ def pod(
     return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": status}
 
 
-def observed(*pods: dict[str, Any]) -> StageObservation:
-    live = {"spec": {"replicas": 4}, "metadata": {"generation": 1}, "status": {"observedGeneration": 1, "replicas": 4}}
+def observed(
+    *pods: dict[str, Any], events: tuple[PodEvent, ...] = (), failures: Sequence[Any] = ()
+) -> StageObservation:
+    live = {
+        "spec": {"replicas": 4},
+        "metadata": {"generation": 1},
+        "status": {"observedGeneration": 1, "replicas": 4, "conditions": [*failures]},
+    }
     observation = Observation(
         identity=IDENTITY,
         generation=1,
         children={ChildKey("Deployment", IDENTITY.child_name(WORKER)): live},
         pods=pods,
+        pod_events=events,
     )
     (worker,) = stage_observations(spec("Aggregated"), observation=observation, loads={}, at=0.0, now=NOW)
     return worker
@@ -91,3 +100,19 @@ def test_a_deletion_time_that_is_not_a_time_never_raises_and_the_pod_counts(text
     gone = pod("w1", {"conditions": READY})
     gone["metadata"]["deletionTimestamp"] = text
     assert observed(gone).terminating == bool(text)
+
+
+def test_only_events_of_pods_without_a_node_report_that_one_is_coming() -> None:
+    coming = PodEvent(pod="w1", reason="TriggeredScaleUp", component="cluster-autoscaler", last=NOW)
+    assert observed(pod("w1", UNSCHEDULABLE, node=None), events=(coming,)).nodes is NodeSupply.COMING
+    assert observed(pod("w1", {"conditions": READY}), events=(coming,)).nodes is NodeSupply.UNKNOWN
+
+
+@pytest.mark.parametrize(("message", "by_quota"), [("exceeded quota: gpus", True), ("violates PodSecurity", False)])
+def test_refused_pods_are_observed_with_the_time_and_the_answer(message: str, by_quota: bool) -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": message}
+    refusal = observed(failures=[{**failure, "lastTransitionTime": "2025-12-31T23:59:00Z"}]).refusal
+    assert refusal == PodRefusal(message=message, seconds=60.0, by_quota=by_quota)
+    timeless = observed(failures=[failure]).refusal
+    assert timeless is not None
+    assert timeless.seconds == 0

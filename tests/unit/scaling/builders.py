@@ -15,7 +15,7 @@ from epd_operator.scaling.state import StageState
 
 PD = StageKey(StageName.PD)
 TARGET = 10
-SCALING = Scaling()
+SCALING = Scaling(unschedulable_after_seconds=300)
 AT_ONCE = Behavior(scale_down=ScaleDownRules(stabilization_window_seconds=0))
 """No window on the way down, for tests of the other rules."""
 

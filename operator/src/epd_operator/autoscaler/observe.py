@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.autoscaler.nodes import node_supply
 from epd_operator.objects.identity import StageKey, all_stages
 from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time
 from epd_operator.plan.observation import KubernetesObject, Observation
@@ -43,8 +44,10 @@ def stage_observations(
         settings = settings_of(spec, stage.name)
         live = observation.deployment_of(stage)
         if settings is not None and live is not None:
-            seen = _observe(stage, live=live, pods=observation.pods_of(stage), loads=loads, at=at, now=now)
-            found.append(replace(seen, gpus_per_replica=gpus_of(settings), metrics_error=metrics_error))
+            pods = observation.pods_of(stage)
+            seen = _observe(stage, live=live, pods=pods, loads=loads, at=at, now=now)
+            nodes = node_supply((observation.events_of(pod) for pod in pods if _has_no_node(pod)), now=now)
+            found.append(replace(seen, nodes=nodes, gpus_per_replica=gpus_of(settings), metrics_error=metrics_error))
     return found
 
 
@@ -97,11 +100,15 @@ def _is_overdue(pod: KubernetesObject, *, now: datetime) -> bool:
     return deadline is not None and now > deadline + TERMINATION_MARGIN
 
 
+def _has_no_node(pod: KubernetesObject) -> bool:
+    return not (pod.get("spec") or {}).get("nodeName")
+
+
 def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodLoad:
     """The load of a pod, with its readiness and node from the live object, which is newer than the measurement."""
     name = str(pod["metadata"]["name"])
     load = loads.get(name) or PodLoad(name=name, ready=False)
-    return replace(load, ready=is_ready(pod), scheduled=bool((pod.get("spec") or {}).get("nodeName")))
+    return replace(load, ready=is_ready(pod), scheduled=not _has_no_node(pod))
 
 
 def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from epd_operator.scaling.model import ScalingReason, StageObservation
+from epd_operator.scaling.model import NodeSupply, ScalingReason, StageObservation
 from epd_operator.scaling.state import CapacityLimit, StageState
 
 REFUSED_AFTER_SECONDS = 60.0
@@ -19,8 +19,12 @@ of another stage that end may free enough of a quota meanwhile."""
 FREED_AFTER_SECONDS = 60.0
 """Time after the end of a terminating pod until its devices and its part of a quota can be used by the next pod."""
 
+NO_NODE_AFTER_SECONDS = 300.0
+"""For how long pods may wait for a node at most, if a node autoscaler reports that it adds none. It may report that for
+a short time only, for example after a failure in one zone."""
+
 MAX_BACK_OFF = 16
-"""Longest time before the next attempt to scale up, in multiples of the time that pods had to start."""
+"""Longest time before the next attempt to scale up, in multiples of the shortage's unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +33,13 @@ class _Shortage:
 
     Attributes:
         replicas: number of pods that can.
-        waited: the time that the others had, in seconds.
+        back_off: unit of the time until the next attempt, in seconds.
         reason: why they cannot run.
         cause: the same for users, after "limited to 2 by", with what to do.
     """
 
     replicas: int
-    waited: float
+    back_off: float
     reason: ScalingReason
     cause: str
 
@@ -43,7 +47,7 @@ class _Shortage:
 def with_capacity_limit(state: StageState, *, observation: StageObservation, unschedulable_after: float) -> StageState:
     """Update the limit of the stage's capacity.
 
-    The first failed attempt limits the stage for twice the time that the pods had, the second for 4 times, up to
+    The first failed attempt limits the stage for twice the unit of its shortage, the second for 4 times, up to
     ``MAX_BACK_OFF`` times. An attempt that brought more pods than the one before counts as the first. The limit is
     removed when more pods than it run: there is capacity again.
 
@@ -67,10 +71,13 @@ def with_capacity_limit(state: StageState, *, observation: StageObservation, uns
 
 def _shortage(observation: StageObservation, *, unschedulable_after: float) -> _Shortage | None:
     waiting, refusal = observation.unschedulable_seconds, observation.refusal
-    if waiting is not None and waiting >= unschedulable_after:
+    short = min(unschedulable_after, NO_NODE_AFTER_SECONDS)
+    patience = short if observation.nodes is NodeSupply.NONE else unschedulable_after
+    # Pods that wait for a node are the request for it: a node autoscaler drops the node if they are deleted.
+    if waiting is not None and waiting >= patience and observation.nodes is not NodeSupply.COMING:
         return _Shortage(
             replicas=_placed(observation),
-            waited=unschedulable_after,
+            back_off=short,
             reason=ScalingReason.UNSCHEDULABLE,
             cause="the capacity of the pool: add nodes, or lower maxReplicas",
         )
@@ -81,7 +88,7 @@ def _shortage(observation: StageObservation, *, unschedulable_after: float) -> _
         reason, remedy = ScalingReason.QUOTA_EXCEEDED, "raise the quota, or lower maxReplicas"
     cause = f"the API server, which creates no more pods ({refusal.message}): {remedy}"
     pods = len(observation.pods)
-    return _Shortage(replicas=pods, waited=REFUSED_AFTER_SECONDS, reason=reason, cause=cause)
+    return _Shortage(replicas=pods, back_off=REFUSED_AFTER_SECONDS, reason=reason, cause=cause)
 
 
 def _limit(shortage: _Shortage, *, before: CapacityLimit | None, at: float) -> CapacityLimit:
@@ -91,7 +98,7 @@ def _limit(shortage: _Shortage, *, before: CapacityLimit | None, at: float) -> C
         return replace(limit, until=before.until, attempts=before.attempts)
     is_repeated = before is not None and before.replicas >= limit.replicas and before.reason is limit.reason
     attempts = before.attempts + 1 if before is not None and is_repeated else 1
-    until = at + shortage.waited * min(2**attempts, MAX_BACK_OFF)
+    until = at + shortage.back_off * min(2**attempts, MAX_BACK_OFF)
     return replace(limit, until=until, attempts=min(attempts, MAX_BACK_OFF))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from epd_operator.objects.identity import StageKey
 
@@ -44,6 +44,14 @@ class PodRefusal:
     by_quota: bool = False
 
 
+class NodeSupply(Enum):
+    """What a node autoscaler reports about pods without a node."""
+
+    COMING = auto()
+    NONE = auto()
+    UNKNOWN = auto()
+
+
 @dataclass(frozen=True, kw_only=True)
 class StageObservation:
     """One stage at one moment.
@@ -55,6 +63,7 @@ class StageObservation:
         pods: pods of the stage, without terminating ones.
         unschedulable_seconds: for how long the scheduler has found no node for the pod that waits longest; None if all
             pods have a node.
+        nodes: whether a node autoscaler adds a node for pods without one.
         refusal: why pods of the stage are not created; None if they are.
         rolling_out: whether pods of an earlier template exist.
         terminating: number of terminating pods.
@@ -67,6 +76,7 @@ class StageObservation:
     replicas: int
     pods: tuple[PodLoad, ...] = ()
     unschedulable_seconds: float | None = None
+    nodes: NodeSupply = NodeSupply.UNKNOWN
     refusal: PodRefusal | None = None
     rolling_out: bool = False
     terminating: int = 0

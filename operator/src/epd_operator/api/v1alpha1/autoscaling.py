@@ -225,9 +225,10 @@ class Scaling(ApiModel):
         default=60, description="Age at which metrics are ignored as stale, in seconds."
     )
     unschedulable_after_seconds: Annotated[Int, Field(ge=10, le=86400)] = Field(
-        default=300,
+        default=1200,
         description="Time that pods can be unschedulable before the stage is scaled back to the pods that fit, in "
-        "seconds.",
+        "seconds. The default leaves a node autoscaler 20 minutes for a node. It is longer while Events of the pods "
+        "report that a node is coming, and 300 seconds at most if they report that none is.",
     )
 
 
