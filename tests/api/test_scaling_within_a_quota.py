@@ -22,9 +22,10 @@ from epd_operator.objects.pods import is_ready
 from epd_operator.reconcile.reconciler import Reconciler
 from epd_operator.scaling.model import Decision, PodLoad, ScalingReason
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
-from support.life_cycle import ATTEMPTS, RUNNING, pods, report_status
-from support.operated import World, moment
+from support.life_cycle import RUNNING, pods, report_status
+from support.operated import World
 from support.specs import raw_spec
+from support.waiting import eventually
 
 WORKER = StageKey(StageName.WORKER)
 STEP = 15
@@ -80,24 +81,28 @@ class ScaledWorld:
         await self.scaler.round(self.key)
         self.loads.at += STEP
         self.skipped += timedelta(seconds=STEP)
-        await moment()
         uid = (await self.world.find(EPD_DEPLOYMENT, "qwen"))["metadata"]["uid"]
         identity = Identity(name="qwen", namespace=self.world.namespace, uid=uid)
         return self.scaler.decisions(self.key, identity=identity).get(WORKER)
 
     async def until(self, *, desired: int, pods_exist: int, reason: ScalingReason | None = None) -> Decision:
         """Steps until the decision, the Deployment and the pods agree with this."""
-        seen: object = None
-        for _ in range(ATTEMPTS):
+        found: list[Decision] = []
+
+        async def reached() -> bool:
             decision = await self.step()
             live = await self.world.cluster.get(DEPLOYMENT, namespace=self.world.namespace, name="qwen-worker")
-            existing = len(await pods(self.world, "worker"))
-            seen = (decision, existing, (live or {}).get("status"))
-            if decision is None or live is None or (decision.desired, existing) != (desired, pods_exist):
-                continue
-            if live["spec"]["replicas"] == desired and reason in (None, decision.reason):
-                return decision
-        raise AssertionError(seen)
+            if decision is None or live is None:
+                return False
+            found[:] = [decision]
+            numbers = (decision.desired, live["spec"]["replicas"], len(await pods(self.world, "worker")))
+            return numbers == (desired, desired, pods_exist) and reason in (None, decision.reason)
+
+        async def state() -> object:
+            return found, await self.world.find(DEPLOYMENT, "qwen-worker")
+
+        await eventually(reached, state=state)
+        return found[0]
 
     def set_quota(self, gpus: int) -> None:
         path = f"/api/v1/namespaces/{self.world.namespace}/resourcequotas/gpus"

@@ -17,6 +17,7 @@ A, C, D = "Aggregated", "CoLocated", "Disaggregated"
 A_KEY = {"name": "n", "key": "k"}
 OWNED_FLAG = "this flag is set by the operator from other fields of spec"
 OWNED_VARIABLE = "this variable is set by the operator"
+NO_PROGRESS = "maxSurge and maxUnavailable must not both be 0, because no pod could be replaced"
 UNKNOWN_POOL = "spec.pools has no pool with this name: add the pool, or correct the name"
 
 
@@ -289,6 +290,15 @@ REST = [
 REQUESTS = {"type": "Requests", "targetPerReplica": 8}
 
 SCALING = [
+    *(
+        Bad(
+            f"a rollout of stage {stage} that may neither add nor remove a pod",
+            f"spec.{stage}.rollout.maxUnavailable",
+            NO_PROGRESS,
+            {f"{stage}.rollout": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        )
+        for stage, surge, unavailable in (("encoder", 0, 0), ("pd", "0%", 0), ("frontend", 0, "0%"))
+    ),
     Bad("a lower limit above the upper", "spec.encoder.autoscaling.minReplicas", "minReplicas must not be greater",
         {"encoder.autoscaling": {"minReplicas": 3, "maxReplicas": 2, "metrics": [REQUESTS]}}),
     Bad("no encoders at all", "spec.encoder.autoscaling.minReplicas", "greater than or equal to 1",

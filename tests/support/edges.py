@@ -23,6 +23,8 @@ def simplest(schema: Schema, number: int = 0) -> Any:
     """A value that the schema accepts, a different one for each number where values can differ."""
     if "enum" in schema:
         return schema["enum"][0]
+    if schema.get("x-kubernetes-int-or-string"):
+        return schema["minimum"]
     match schema["type"]:
         case "string":
             return next(text for text in _numbered(number) if _fits(schema, text))
@@ -44,6 +46,10 @@ def edges(schema: Schema) -> Iterator[Any]:
     if "enum" in schema:
         yield from schema["enum"]
         yield from (value.lower() for value in schema["enum"])
+        return
+    if schema.get("x-kubernetes-int-or-string"):
+        yield from edges({**schema, "type": "integer", "x-kubernetes-int-or-string": False})
+        yield from (*WORDS, "0%", "25%", "100%", "101%", "025%", "-1%", "25 %", "%", "25%\n")
         return
     match schema["type"]:
         case "integer":

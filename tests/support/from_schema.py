@@ -23,6 +23,8 @@ def accepted(schema: Schema) -> st.SearchStrategy[Any]:
     """Values that satisfy the schema (but for the uniqueness of sets' and maps' items beyond what is drawn)."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return st.one_of(st.integers(schema["minimum"], schema["maximum"]), _strings(schema))
     match schema["type"]:
         case "string":
             return _strings(schema)

@@ -17,6 +17,7 @@ from crdgen.structural import children
 from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
 
+from epd_operator.api.markers import INT_OR_STRING
 from epd_operator.api.v1alpha1 import EPDDeployment
 
 Schema = dict[str, Any]
@@ -62,9 +63,16 @@ def _list_type(_: Validator, list_type: str, instance: Any, schema: Schema) -> I
         yield ValidationError("duplicate item")
 
 
+def _int_or_string(_: Validator, wanted: bool, instance: Any, __: Schema) -> Iterator[ValidationError]:
+    if wanted and (isinstance(instance, bool) or not isinstance(instance, int | str)):
+        yield ValidationError(f"{instance!r} is neither an integer nor a string")
+
+
 _TYPES = jsonschema.Draft7Validator.TYPE_CHECKER.redefine(
     "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
 )
 _ServerValidator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft7Validator, {"pattern": _pattern, "x-kubernetes-list-type": _list_type}, type_checker=_TYPES
+    jsonschema.Draft7Validator,
+    {"pattern": _pattern, "x-kubernetes-list-type": _list_type, INT_OR_STRING: _int_or_string},
+    type_checker=_TYPES,
 )

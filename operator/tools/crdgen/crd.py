@@ -26,6 +26,7 @@ KEYWORD_ORDER = (
     "maxItems",
     "minProperties",
     "maxProperties",
+    "x-kubernetes-int-or-string",
     "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",

@@ -11,6 +11,7 @@ from crdgen.crd import Names
 from crdgen.generate import TYPE_DESCRIPTION, TYPE_NAME
 from crdgen.structural import Schema, children
 from epd_operator.api.markers import (
+    INT_OR_STRING,
     LIST_MAP_KEYS,
     LIST_TYPE,
     PRESERVE_UNKNOWN,
@@ -95,6 +96,8 @@ def _type(node: Schema) -> str:
         return f"[{node[TYPE_NAME]}](#{node[TYPE_NAME].lower()})"
     if "enum" in node:
         return " or ".join(f"`{value}`" for value in node["enum"])
+    if node.get(INT_OR_STRING):
+        return "integer or string"
     if node["type"] == "array":
         keys = node.get(LIST_MAP_KEYS)
         unique = f", unique by `{'`, `'.join(keys)}`" if keys else ", unique" if node[LIST_TYPE] == "set" else ""

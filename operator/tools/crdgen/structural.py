@@ -13,7 +13,7 @@ from typing import Any
 from crdgen.errors import CompileError
 from crdgen.generate import TYPE_DESCRIPTION, TYPE_NAME, UNSUPPORTED
 from crdgen.patterns import pattern_problem
-from epd_operator.api.markers import LIST_MAP_KEYS, LIST_TYPE, PRESERVE_UNKNOWN, VALIDATIONS
+from epd_operator.api.markers import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE_UNKNOWN, VALIDATIONS
 
 Schema = dict[str, Any]
 
@@ -29,6 +29,7 @@ ALLOWED = {
     "object": COMMON
     | {"properties", "required", "additionalProperties", "minProperties", "maxProperties", PRESERVE_UNKNOWN},
 }
+INT_OR_STRING_KEYWORDS = COMMON - {"type"} | {INT_OR_STRING, "minimum", "maximum", "maxLength", "pattern"}
 HINTS = {
     "anyOf": "use optional sibling fields with a Rule",
     "oneOf": "use optional sibling fields with a Rule",
@@ -54,12 +55,15 @@ class _Walk:
         if "const" in node:
             node["enum"] = [node.pop("const")]
         kind = node.get("type")
+        if node.get(INT_OR_STRING):
+            self._check_keywords(node, path, INT_OR_STRING_KEYWORDS)
+            _check_string(node, path)
+            return _described(node)
         if kind not in ALLOWED:
             self._check_keywords(node, path, frozenset())
             raise CompileError(path, f"type {kind!r} is not supported: use strings, integers, booleans, lists, objects")
         self._check_keywords(node, path, ALLOWED[kind])
-        if "description" in node:
-            node["description"] = " ".join(node["description"].split())
+        node = _described(node)
         match kind:
             case "string":
                 _check_string(node, path)
@@ -127,6 +131,13 @@ class _Walk:
         if child.pop("nullable", False) and required:
             raise CompileError(path, f"keyword 'nullable': {HINTS['nullable']}")
         return self.convert(child, path, ancestors)
+
+
+def _described(node: Schema) -> Schema:
+    """The node with its description on one line."""
+    if "description" in node:
+        node["description"] = " ".join(node["description"].split())
+    return node
 
 
 def _require(node: Schema, path: str, keyword: str, hint: str) -> None:

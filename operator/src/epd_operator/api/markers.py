@@ -19,6 +19,7 @@ VALIDATIONS = "x-kubernetes-validations"
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
 PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +138,25 @@ class PrinterColumn:
 
 Int = Annotated[int, Strict()]
 """An integer. Unlike int, it accepts no strings and no booleans, the same as the API server."""
+
+_PERCENT = r"^(0|[1-9][0-9]?|100)%$"
+_MAX_PODS = 10000
+
+
+@dataclass(frozen=True)
+class IntOrString:
+    """The value is an integer or a string. Limits of the schema apply to the integer, the pattern to the string."""
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Declare both types, as the API server requires it instead of ``anyOf``."""
+        return {INT_OR_STRING: True, "minimum": 0, "maximum": _MAX_PODS, "maxLength": 4, "pattern": _PERCENT}
+
+
+IntOrPercent = Annotated[
+    Annotated[int, Strict(), Field(ge=0, le=_MAX_PODS)] | Annotated[str, Field(max_length=4, pattern=_PERCENT)],
+    IntOrString(),
+]
+"""A number of pods, or a percentage such as ``25%``."""
 
 Bool = Annotated[bool, Strict()]
 """A boolean. Unlike bool, it accepts no strings and no numbers."""

@@ -12,6 +12,7 @@ from epd_operator.api.v1alpha1.autoscaling import Autoscaling
 from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory, qualified_keys
 from epd_operator.api.v1alpha1.env import EnvList
 from epd_operator.api.v1alpha1.pod_template import PodTemplate, ResourceRequirements
+from epd_operator.api.v1alpha1.rollout import Rollout
 from epd_operator.backends.registry import OWNED_FLAGS
 
 Arguments = Annotated[list[Argument], Field(max_length=64)]
@@ -82,6 +83,7 @@ class Stage(ApiModel):
     autoscaling: Autoscaling | None = Field(
         default=None, description="Autoscaling of the stage by its own load. Unset means a fixed number of replicas."
     )
+    rollout: Rollout = Field(default_factory=Rollout, description="How a rollout replaces the pods of the stage.")
     resources: ResourceRequirements | None = Field(
         default=None, description="CPU and memory of each pod's main container."
     )

@@ -58,7 +58,13 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
         pool=pool_named(spec, stage=stage.name, name=group.pool), gpus=1, shared_memory=group.shared_memory
     )
     builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=group.pod_template)
-    return StagePlan(key=stage, replicas=group.replicas, pool=group.pool, pod_template=builder.build(containers))
+    return StagePlan(
+        key=stage,
+        replicas=group.replicas,
+        pool=group.pool,
+        pod_template=builder.build(containers),
+        rollout=group.rollout,
+    )
 
 
 def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:

@@ -59,7 +59,13 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
         resources=settings.resources,
     )
     builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=settings.pod_template)
-    return StagePlan(key=stage, replicas=settings.replicas, pool=pool, pod_template=builder.build([container]))
+    return StagePlan(
+        key=stage,
+        replicas=settings.replicas,
+        pool=pool,
+        pod_template=builder.build([container]),
+        rollout=settings.rollout,
+    )
 
 
 def _ports(process: Process) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from epd_operator.api.v1alpha1.rollout import Rollout
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 
@@ -18,12 +19,14 @@ class StagePlan:
         replicas: number of pods.
         pool: name of the pool of nodes; None for frontends.
         pod_template: metadata and spec of its pods.
+        rollout: limits of its rollouts.
     """
 
     key: StageKey
     replicas: int
     pool: str | None
     pod_template: dict[str, Any]
+    rollout: Rollout
 
     @property
     def name(self) -> StageName:

@@ -92,6 +92,7 @@ class Reason(StrEnum):
     CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid", _pods(rank=2)
     CRASH_LOOPING = "CrashLooping", _pods(rank=3)
     CONTAINER_RESTARTED = "ContainerRestarted", _pods(rank=4)
+    ROLLOUT_BLOCKED = "RolloutBlocked", _pods(rank=5)
     UNSCHEDULABLE = "Unschedulable", _pods(rank=5)
     PODS_FAILED = "PodsFailed", _pods(rank=6)
     PODS_REFUSED = "PodsRefused", _pods(rank=7)

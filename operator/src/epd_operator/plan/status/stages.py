@@ -11,6 +11,7 @@ from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
+from epd_operator.plan.rollout.limits import blocked_pod
 from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.status.pods import MAX_MESSAGE, Problem, most_urgent, problem_of
 from epd_operator.plan.status.reasons import Reason
@@ -88,6 +89,8 @@ def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem |
     if stage.ready >= wanted and stage.updated >= wanted and not stage.surplus:
         return None
     found = most_urgent([p for pod in observation.pods_of(stage.plan.key) if (p := problem_of(pod)) is not None])
+    if found is not None and found.reason is Reason.UNSCHEDULABLE and stage.outdated:
+        return _rollout_blocked(stage.plan, pods=observation.pods_of(stage.plan.key)) or found
     if found is not None and found.reason is not Reason.PODS_STARTING:
         return found
     if stage.ready < wanted and not stage.outdated:
@@ -97,6 +100,20 @@ def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem |
         current = min(stage.updated, wanted)
         return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template")
     return Problem(Reason.SCALING_DOWN, f"scaling down from {wanted + stage.surplus} to {wanted} replicas")
+
+
+def _rollout_blocked(stage: StagePlan, *, pods: list[KubernetesObject]) -> Problem | None:
+    """The problem of a rollout whose new pods wait for what the old ones have; None if it is another one."""
+    blocked = blocked_pod(pods, rollout=stage.rollout, replicas=stage.replicas)
+    if blocked is None:
+        return None
+    pod, message = blocked
+    return Problem(
+        Reason.ROLLOUT_BLOCKED,
+        f"pod {pod} of the new template cannot be scheduled while the old pods of stage {stage.key} keep their nodes: "
+        f"{one_line(message)}: add a node, or set spec.{stage.name}.rollout to {{maxSurge: 0, maxUnavailable: 1}}: an "
+        "old pod then ends before its replacement starts, so one replica is missing during the rollout",
+    )
 
 
 def scaling_status(stage: StageKey, *, observation: Observation, now: str) -> ScalingStatus | None:

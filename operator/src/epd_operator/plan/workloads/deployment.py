@@ -22,7 +22,7 @@ def deployment(stage: StagePlan, *, identity: Identity, startup_timeout_seconds:
             "replicas": stage.replicas,
             "revisionHistoryLimit": 3,
             "progressDeadlineSeconds": startup_timeout_seconds + _PROGRESS_MARGIN_SECONDS,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": stage.rollout.model_dump(by_alias=True)},
             "selector": {"matchLabels": identity.selector(stage.key)},
             "template": stage.pod_template,
         },
