@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from stories import Serve, remove
+from stories import Serve, is_ready, remove
 
 from epd_local.cluster import operations, processes
 from epd_local.demo.__main__ import MODEL, serve
@@ -23,11 +23,15 @@ TEST_SECONDS = 3600
 """Time limit of a test and its fixtures. Every wait has a shorter limit of its own."""
 
 
+LAST = ("test_lifecycle.py", "test_rights.py")
+"""The first uses the deployment that test_topologies.py starts last; the second checks rights that all others use."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Check the rights after all other tests have used them, and let a test wait for a busy machine."""
+    """Order the files, and let a test wait for a busy machine."""
     for item in items:
         item.add_marker(pytest.mark.timeout(TEST_SECONDS))
-    items.sort(key=lambda item: item.path.name == "test_rights.py")
+    items.sort(key=lambda item: LAST.index(item.path.name) if item.path.name in LAST else -1)
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +52,16 @@ def endpoint() -> Endpoint:
 
 @pytest.fixture(scope="session")
 def serve_manifest(installation: Installation) -> Serve:
-    """Serve the deployment of a manifest, after removing the previous one."""
+    """Serve the deployment of a manifest, after removing the previous one; one that is still served is kept."""
+    served: list[Path] = []
 
     def begin(manifest: Path) -> Deployment:
-        remove(Deployment(kubectl=installation.kubectl))
-        return serve(installation, manifest=manifest, local_port=LOCAL_PORT)
+        deployment = Deployment(kubectl=installation.kubectl)
+        if served[-1:] != [manifest] or not is_ready(deployment):
+            remove(deployment)
+            serve(installation, manifest=manifest, local_port=LOCAL_PORT)
+            served.append(manifest)
+        return deployment
 
     return begin
 

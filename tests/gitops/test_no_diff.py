@@ -24,6 +24,7 @@ from support.gitops import EXAMPLES
 from support.kubectl import Kubectl
 from support.operated import READS, World
 from support.specs import raw_spec
+from support.waiting import PATIENCE_SECONDS
 
 OVERLAYS = sorted(path.parent for path in (EXAMPLES / "kustomize").rglob("kustomization.yaml"))
 SOURCES = {
@@ -194,11 +195,11 @@ def test_an_overlay_needs_only_its_namespace(api_server: ApiServer, tmp_path: Pa
 
 async def test_kubectl_waits_for_the_spec_that_was_applied_last(world: World) -> None:
     manifest = {"apiVersion": "epd.dev/v1alpha1", "kind": "EPDDeployment", "metadata": {"name": "qwen"}}
-    kubectl, wait = kubectl_of(world), ("wait", "epd/qwen", "--for=condition=Ready", "--timeout=1s")
+    kubectl, wait = kubectl_of(world), ("wait", "epd/qwen", "--for=condition=Ready")
     kubectl.get("apply", "--server-side", "-f", "-", stdin=json.dumps({**manifest, "spec": raw_spec("Aggregated")}))
-    assert kubectl.run(*wait).code == 1
+    assert kubectl.run(*wait, "--timeout=1s").code == 1
     await settle(world, "qwen")
-    assert kubectl.run(*wait).code == 0
+    assert kubectl.run(*wait, f"--timeout={PATIENCE_SECONDS:.0f}s").code == 0
     changed = raw_spec("Aggregated", worker={"pool": "gb200", "replicas": 5})
     kubectl.get("apply", "--server-side", "-f", "-", stdin=json.dumps({**manifest, "spec": changed}))
-    assert kubectl.run(*wait).code == 1
+    assert kubectl.run(*wait, "--timeout=1s").code == 1

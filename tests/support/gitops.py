@@ -13,6 +13,7 @@ from typing import Any, Self
 import yaml
 
 from support.kubectl import Kubectl
+from support.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "gitops"
@@ -93,7 +94,7 @@ class Checker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=PATIENCE_SECONDS)
 
     def health(self, thing: dict[str, Any]) -> Verdicts:
         """The results of the tools for an object."""
@@ -111,7 +112,7 @@ class Checker:
         pipe.write(json.dumps(thing) + "\n")
         pipe.flush()
         line = answers.readline()
-        assert line, f"gitops-check ended with {self._process.wait(timeout=60)}"
+        assert line, f"gitops-check ended with {self._process.wait(timeout=PATIENCE_SECONDS)}"
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -41,7 +41,7 @@ async def test_a_namespace_that_may_not_be_read_does_not_keep_the_others_from_th
             interval=3600,
         )
     )
-    assert await asyncio.wait_for(queue.get(), 10) == Key("open", "qwen")
+    assert await asyncio.wait_for(queue.get(), 60) == Key("open", "qwen")
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
