@@ -15,8 +15,8 @@ REMOVE = object()
 
 A, C, D = "Aggregated", "CoLocated", "Disaggregated"
 A_KEY = {"name": "n", "key": "k"}
-OWNED_FLAG = "this flag is set by the operator from other fields of spec"
-OWNED_VARIABLE = "this variable is set by the operator"
+OWNED_FLAG = "a flag that only the operator sets: "
+OWNED_VARIABLE = "this variable is reserved for the operator"
 NO_PROGRESS = "maxSurge and maxUnavailable must not both be 0, because no pod could be replaced"
 UNKNOWN_POOL = "spec.pools has no pool with this name: add the pool, or correct the name"
 
@@ -159,7 +159,8 @@ CONTAINERS = [
         Bad(f"{name} set by the user", "spec.runtime.env[0].name", OWNED_VARIABLE,
             {"runtime.env": env(name, value="1")})
         for name in ("DYN_NAMESPACE", "POD_UID", "EPD_GROUP", "CONTAINER_NAME", "UCX_TLS", "CUDA_MPS_PIPE_DIRECTORY",
-                     "VLLM_NIXL_SIDE_CHANNEL_PORT")
+                     "VLLM_NIXL_SIDE_CHANNEL_PORT", "HOME", "XDG_CACHE_HOME", "NIXL_TELEMETRY_PROMETHEUS_PORT",
+                     "DYN_SYSTEM_PORT", "DYN_HTTP_SVC_HEALTH_PATH", "DYN_METRICS_PREFIX", "DYN_ROUTER_MODE")
     ),
     *(
         Bad(f"a variable of the operator in {holder}", f"spec.{holder}.env[0].name", OWNED_VARIABLE,
@@ -188,11 +189,28 @@ CONTAINERS = [
     Bad("a token given twice to one stage", "spec.pd.env", "HF_TOKEN is already set by model.tokenSecret",
         {"model.tokenSecret": {"name": "hf", "key": "token"}, "pd.env": env("HF_TOKEN", value="t")}),
     *(
-        Bad(f"the flag {flag} set by the user", "spec.runtime.args", OWNED_FLAG, {"runtime.args": [flag]})
-        for flag in ("--model", "--tensor-parallel-size=2", "-tp", "--route-to-encoder", "--gpu_memory_utilization=0.5")
+        Bad(f"the flag {flag} set by the user", "spec.runtime.args[1]",
+            f"{named} is, or abbreviates, {OWNED_FLAG}{fix}", {"runtime.args": ["--dtype=auto", flag]})
+        for flag, named, fix in (
+            ("--model", "--model", "set model.name"),
+            ("--model x", "--model", "set model.name"),
+            ("--served-model", "--served-model", "set model.servedName"),
+            ("--served_model_name=x", "--served-model-name", "set model.servedName"),
+            ("--tensor-parallel-size=2", "--tensor-parallel-size", "set gpusPerReplica"),
+            ("-tp=2", "-tp", "set gpusPerReplica"),
+            ("-t", "-t", "set gpusPerReplica"),
+            ("--no-enable-multimodal", "--enable-multimodal", "remove it"),
+            ("--route-to-encoder", "--route-to-encoder", "remove it; topology decides it"),
+            ("--gpu-memory-util", "--gpu-memory-util", "set gpuMemoryPercent"),
+            ("--gpu_memory_utilization=0.5", "--gpu-memory-utilization", "set gpuMemoryPercent"),
+            ("--http-p=9000", "--http-p", "set frontend.service.port"),
+            ("--router-mode", "--router-mode", "set frontend.routing"),
+            ("--config", "--config", "write the flags of the file into args"),
+            ("--config=/etc/vllm.yaml", "--config", "write the flags of the file into args"),
+        )
     ),
     *(
-        Bad(f"a flag of the operator in {holder}", f"spec.{holder}.args", OWNED_FLAG,
+        Bad(f"a flag of the operator in {holder}", f"spec.{holder}.args[1]", OWNED_FLAG,
             {f"{holder}.args": ["--dtype=bfloat16", "--namespace", "x"]}, topology)
         for topology, holder in ((D, "frontend"), (A, "worker"), (C, "group"), (C, "group.encoder"), (C, "group.pd"),
                                  (D, "encoder"), (D, "pd"))

@@ -10,7 +10,6 @@ from epd_operator.backends import dynamo
 from epd_operator.backends.backend import Backend, EngineSettings
 from epd_operator.backends.dynamo import Role
 from epd_operator.backends.registry import (
-    ALLOWED_VARIABLES,
     BACKENDS,
     OWNED_FLAGS,
     OWNED_VARIABLE_PREFIXES,
@@ -28,8 +27,7 @@ def flags(line: list[str]) -> set[str]:
 
 def is_refused(variable: str) -> bool:
     """Whether the API refuses the variable in the env of users."""
-    owned = variable in OWNED_VARIABLES or variable.startswith(OWNED_VARIABLE_PREFIXES)
-    return owned and variable not in ALLOWED_VARIABLES
+    return variable in OWNED_VARIABLES or variable.startswith(OWNED_VARIABLE_PREFIXES)
 
 
 @every_backend
@@ -94,5 +92,27 @@ def test_an_owned_prefix_is_never_empty() -> None:
     assert all(OWNED_VARIABLE_PREFIXES)
 
 
-def test_no_allowed_variable_is_owned_by_its_full_name() -> None:
-    assert set(ALLOWED_VARIABLES).isdisjoint(OWNED_VARIABLES)
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "DYN_LOG",
+        "DYN_LOGGING_JSONL",
+        "DYN_HTTP_BODY_LIMIT_MB",
+        "DYN_TCP_MAX_MESSAGE_SIZE",
+        "DYN_MM_MAX_DATA_URL_MB",
+        "DYN_MM_MAX_FILE_SIZE_MB",
+        "DYN_MM_ALLOW_INTERNAL",
+        "DYN_LORA_ENABLED",
+        "DYN_LORA_PATH",
+        "DYN_HEALTH_CHECK_PAYLOAD",
+        "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
+        "HF_HOME",
+        "HF_TOKEN",
+    ],
+)
+def test_users_can_set_variables_that_the_operator_does_not_need(variable: str) -> None:
+    assert not is_refused(variable)
+
+
+def test_every_owned_flag_has_a_remedy() -> None:
+    assert all(remedy.startswith(("set ", "remove it", "write ")) for remedy in OWNED_FLAGS.values())

@@ -144,3 +144,16 @@ def local_examples() -> list[Any]:
 
 def test_examples_for_the_local_cluster_use_its_worker_image() -> None:
     assert {example["spec"]["runtime"]["image"] for example in local_examples()} == {small.WORKER_IMAGE}
+
+
+@pytest.mark.parametrize("decoding", ["Worker", "Frontend"])
+def test_users_cannot_set_the_variables_of_any_rendered_process(decoding: str) -> None:
+    devices = {"ucx": {"transports": ["rc", "tcp"], "devices": ["mlx5_0:1"]}}
+    names = set()
+    for _, template in rendered.all_templates(transfer=devices, frontend={"mediaDecoding": decoding}):
+        for container in rendered.containers(template):
+            names |= set(rendered.environment(container))
+        names |= {name for p in rendered.parsed(rendered.containers(template)[-1]).processes for name in p.environment}
+    assert {"HOME", "NIXL_TELEMETRY_PROMETHEUS_PORT", "DYN_SYSTEM_PORT"} <= names
+    open_to_users = {n for n in names if not n.startswith(OWNED_VARIABLE_PREFIXES) and n not in OWNED_VARIABLES}
+    assert open_to_users == set(dynamo.DEFAULT_VARIABLES)

@@ -305,3 +305,47 @@ def test_services_of_the_namespace_add_no_variables_to_any_pod(topology: str) ->
     # A Service called vllm would set VLLM_PORT=tcp://..., which vLLM reads as its own port.
     templates = [stage.pod_template for stage in plan_stages(spec(topology), identity=IDENTITY)]
     assert [template["spec"]["enableServiceLinks"] for template in templates] == [False] * len(templates)
+
+
+@pytest.mark.parametrize(("topology", "stage"), [("Aggregated", "worker"), ("Disaggregated", "pd")])
+def test_the_share_of_gpu_memory_is_an_argument_of_the_stage(topology: str, stage: str) -> None:
+    wanted = spec(topology, **{stage: {"pool": "gb200", "gpuMemoryPercent": 85}})
+    assert "--gpu-memory-utilization 0.85" in command(main(pods(wanted)[stage]))
+    assert all("--gpu-memory-utilization" not in command(main(pod)) for pod in pods(spec(topology)).values())
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_limits_for_requests_with_several_images_are_set_and_users_can_change_them(topology: str) -> None:
+    for pod in pods(spec(topology)).values():
+        assert env(main(pod))["DYN_TCP_MAX_MESSAGE_SIZE"] == "536870912"
+        assert env(main(pod))["DYN_HTTP_BODY_LIMIT_MB"] == "192"
+    changed = [{"name": "DYN_TCP_MAX_MESSAGE_SIZE", "value": "1"}]
+    for pod in pods(spec(topology, runtime={"image": "i:1", "env": changed})).values():
+        assert env(main(pod))["DYN_TCP_MAX_MESSAGE_SIZE"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("variable", "offline"),
+    [
+        ({"name": "HF_HOME", "value": "/models"}, True),
+        ({"name": "HF_HUB_CACHE", "value": "/models/hub/"}, True),
+        ({"name": "HF_HUB_CACHE", "value": "/models-2/hub"}, False),
+        ({"name": "HF_HUB_CACHE"}, False),
+        ({"name": "OTHER", "value": "/models"}, False),
+    ],
+)
+def test_downloads_are_off_if_the_hub_cache_is_on_the_read_only_volume(variable: dict[str, str], offline: bool) -> None:
+    model = {"name": "org/m", "storage": {"claimName": "c"}}
+    for pod in pods(spec(model=model, runtime={"image": "i:1", "env": [variable]})).values():
+        assert ("HF_HUB_OFFLINE" in env(main(pod))) is offline
+    for pod in pods(spec(model={"name": "org/m"}, runtime={"image": "i:1", "env": [variable]})).values():
+        assert "HF_HUB_OFFLINE" not in env(main(pod))
+
+
+def test_a_group_with_equal_requests_and_limits_is_guaranteed() -> None:
+    amounts = {"cpu": "8", "memory": "64Gi"}
+    wanted = spec("CoLocated", group={"pool": "gb200", "resources": {"requests": amounts, "limits": amounts}})
+    for container in pods(wanted)["group"]["spec"]["containers"]:
+        resources = container["resources"]
+        assert {"cpu", "memory"} <= set(resources["limits"])
+        assert {name: resources["limits"][name] for name in resources["requests"]} == resources["requests"]

@@ -59,7 +59,7 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
     + (object.spec.model.storage.mountPath.endsWith('/') ? '' : '/'))
   message: >-
     'spec.model.name: ' + object.spec.model.name + ' is not below ' + object.spec.model.storage.mountPath + ', so the
-    volume of spec.model.storage is not used. Set the path of the model on the volume, or set HF_HOME in
+    volume of spec.model.storage is not used. Set the path of the model on the volume, or set HF_HUB_CACHE in
     spec.runtime.env if the volume holds a Hugging Face cache.'
 - name: PlainSecret
   fine: variables.secretHolders.size() == 0

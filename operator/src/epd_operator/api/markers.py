@@ -29,18 +29,24 @@ class Rule:
     Attributes:
         expression: CEL over ``self``; true means valid.
         message: the error and the fix, for the user who applied the object.
+        message_expression: CEL for a message with parts of the value; the API server falls back to ``message``.
         field_path: field for the error of the API server, such as ``.encoder``.
         reason: kind of the error; unset means an invalid value.
     """
 
     expression: str
     message: str
+    message_expression: str | None = None
     field_path: str | None = None
     reason: Literal["FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate"] | None = None
 
     def as_schema(self) -> dict[str, str]:
         """The rule as one item of ``x-kubernetes-validations``."""
-        optional = {"reason": self.reason, "fieldPath": self.field_path}
+        optional = {
+            "messageExpression": self.message_expression,
+            "reason": self.reason,
+            "fieldPath": self.field_path,
+        }
         written = {key: value for key, value in optional.items() if value is not None}
         return {"rule": self.expression, "message": self.message, **written}
 

@@ -27,34 +27,64 @@ ROUTER_MODES = {
 }
 """Dynamo's router modes, by their names in the API (``frontend.routing``)."""
 
-FRONTEND_FLAGS = ("--router-mode", "--http-host", "--http-port")
-RUNTIME_FLAGS = (
-    "--namespace",
-    "--namespace-prefix",
-    "--endpoint",
-    "--discovery-backend",
-    "--request-plane",
-    "--response-plane",
-    "--event-plane",
+FRONTEND_FLAGS = {
+    "--router-mode": "set frontend.routing",
+    "--http-host": "remove it; the frontend listens on all addresses of its pod",
+    "--http-port": "set frontend.service.port, which is the port that clients use",
+}
+RUNTIME_FLAGS = dict.fromkeys(
+    (
+        "--namespace",
+        "--namespace-prefix",
+        "--endpoint",
+        "--discovery-backend",
+        "--request-plane",
+        "--response-plane",
+        "--event-plane",
+    ),
+    "remove it; it decides which processes communicate, and only the operator sets it",
 )
 """Flags of all Dynamo processes that decide which processes communicate with each other."""
 
-OWNED_VARIABLE_PREFIXES = ("DYN_", "POD_", "EPD_")
-OWNED_VARIABLES = ("CONTAINER_NAME",)
-ALLOWED_VARIABLES = (
-    "DYN_LOG",
-    "DYN_LOGGING_JSONL",
-    "DYN_HEALTH_CHECK_ENABLED",
-    "DYN_CANARY_WAIT_TIME",
-    "DYN_HEALTH_CHECK_REQUEST_TIMEOUT",
-    "DYN_SPLIT_ENCODE",
-    "DYN_MM_IMAGE_CACHE_SIZE",
-    "DYN_MM_ALLOW_INTERNAL",
-    "DYN_MM_LOCAL_PATH",
-    "DYN_TCP_MAX_MESSAGE_SIZE",
-    "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP",
+OWNED_VARIABLE_PREFIXES = (
+    "POD_",
+    "EPD_",
+    "DYN_NAMESPACE",
+    "DYN_SYSTEM_",
+    "DYN_TCP_RPC_",
+    "DYN_HTTP_SVC_",
 )
-"""Variables with an owned prefix that users are allowed to set."""
+"""Besides what the operator sets: the ports and paths of Dynamo's servers, which launcher and operator read."""
+OWNED_VARIABLES = (
+    "CONTAINER_NAME",
+    "DYN_DISCOVERY_BACKEND",
+    "DYN_KUBE_DISCOVERY_MODE",
+    "DYN_ENDPOINT",
+    "DYN_REQUEST_PLANE",
+    "DYN_RESPONSE_PLANE",
+    "DYN_EVENT_PLANE",
+    "DYN_SELF_HOST_METADATA",
+    "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS",
+    "DYN_DISABLE_FRONTEND_ADMIN_API",
+    # The same as owned flags, in dynamo/frontend/frontend_args.py.
+    "DYN_HTTP_HOST",
+    "DYN_HTTP_PORT",
+    "DYN_MODEL_NAME",
+    "DYN_MODEL_PATH",
+    "DYN_ROUTER_MODE",
+    # The operator reads metrics by their names.
+    "DYN_METRICS_PREFIX",
+)
+"""All other variables of Dynamo can be set by users, for example DYN_HTTP_BODY_LIMIT_MB."""
+
+DEFAULT_VARIABLES = {
+    # In Dynamo 32 MiB. Images in data URLs travel twice in a message, which a worker drops if it is longer:
+    # https://github.com/ai-dynamo/dynamo/issues/14794. 512 MiB hold any request of the size below.
+    "DYN_TCP_MAX_MESSAGE_SIZE": str(512 * 1024**2),
+    # Longest request that a frontend accepts, in MB: ten photographs of 10 MB in base64 have 133 MB.
+    "DYN_HTTP_BODY_LIMIT_MB": "192",
+}
+"""Limits of all Dynamo processes. Users can set other values."""
 
 DISCOVERY_LABELS = {
     "nvidia.com/dynamo-discovery-backend": "kubernetes",

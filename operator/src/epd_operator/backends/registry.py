@@ -18,25 +18,27 @@ class Framework(StrEnum):
 
 BACKENDS: Mapping[Framework, Backend] = {Framework.VLLM: VLLM}
 
-OWNED_FLAGS = (
-    *(flag for backend in BACKENDS.values() for flag in backend.owned_flags),
-    *dynamo.FRONTEND_FLAGS,
-    *dynamo.RUNTIME_FLAGS,
-)
-"""Flags that the operator sets from fields of spec, and flags that determine which processes communicate."""
+OWNED_FLAGS: Mapping[str, str] = {
+    **{flag: remedy for backend in BACKENDS.values() for flag, remedy in backend.owned_flags.items()},
+    **dynamo.FRONTEND_FLAGS,
+    **dynamo.RUNTIME_FLAGS,
+}
+"""Flags that users cannot set, and what to do instead."""
 
 _SHARING_PREFIXES = ("CUDA_MPS_",)
 _TRANSFER_VARIABLES = ("UCX_TLS", "UCX_NET_DEVICES")
+_TELEMETRY_PREFIXES = ("NIXL_TELEMETRY_",)
+_HOME_VARIABLES = ("HOME", "XDG_CACHE_HOME")
 
 OWNED_VARIABLE_PREFIXES = (
     *dynamo.OWNED_VARIABLE_PREFIXES,
     *(prefix for backend in BACKENDS.values() for prefix in backend.owned_variable_prefixes),
     *_SHARING_PREFIXES,
+    *_TELEMETRY_PREFIXES,
 )
 OWNED_VARIABLES = (
     *dynamo.OWNED_VARIABLES,
     *(name for backend in BACKENDS.values() for name in backend.owned_variables),
     *_TRANSFER_VARIABLES,
+    *_HOME_VARIABLES,
 )
-ALLOWED_VARIABLES = dynamo.ALLOWED_VARIABLES
-"""Variables with an owned prefix that users are allowed to set."""

@@ -11,27 +11,34 @@ from epd_operator.backends.dynamo import Role
 TRANSFER_MODES = {"NixlRead": "nixl-read", "NixlWrite": "nixl-write"}
 """Modes of ``DYN_VLLM_EMBEDDING_TRANSFER_MODE``, by their names in the API (``transfer.mode``)."""
 
-OWNED_FLAGS = (
-    "--model",
-    "--model-path",
-    "--model-name",
-    "--served-model-name",
-    "--enable-multimodal",
-    "--disaggregation-mode",
-    "--route-to-encoder",
-    "--enable-mm-embeds",
-    "--frontend-decoding",
-    "--embedding-transfer-mode",
-    "--multimodal-embedding-cache-capacity-gb",
-    "--tensor-parallel-size",
-    "-tp",
-    "--pipeline-parallel-size",
-    "-pp",
-    "--data-parallel-size",
-    "-dp",
-    "--headless",
-    "--gpu-memory-utilization",
-)
+_MODEL = "set model.name"
+_TOPOLOGY = "remove it; topology decides it"
+_ONE_ENGINE = "set gpusPerReplica for tensor parallelism, and replicas for more engines"
+
+OWNED_FLAGS = {
+    "--model": _MODEL,
+    "--model-path": _MODEL,
+    "--model-name": _MODEL,
+    "--served-model-name": "set model.servedName",
+    "--enable-multimodal": "remove it; it is always set",
+    "--disaggregation-mode": _TOPOLOGY,
+    "--route-to-encoder": _TOPOLOGY,
+    "--enable-mm-embeds": _TOPOLOGY,
+    "--headless": _TOPOLOGY,
+    "--frontend-decoding": "set frontend.mediaDecoding",
+    "--embedding-transfer-mode": "set transfer.mode",
+    "--multimodal-embedding-cache-capacity-gb": "set embeddingCache of the stage",
+    "--tensor-parallel-size": _ONE_ENGINE,
+    "-tp": _ONE_ENGINE,
+    "--pipeline-parallel-size": _ONE_ENGINE,
+    "-pp": _ONE_ENGINE,
+    "--data-parallel-size": _ONE_ENGINE,
+    "-dp": _ONE_ENGINE,
+    "--gpu-memory-utilization": "set gpuMemoryPercent of worker, pd or group.pd (encoders have no such setting)",
+    # The parser of vLLM replaces it with the flags in the file (vllm/utils/argparse_utils.py).
+    "--config": "write the flags of the file into args, because a file can set flags of the operator",
+}
+"""Flags that users cannot set, and what to do instead."""
 
 _ROLE_FLAGS = {
     Role.WORKER: (),
@@ -82,5 +89,19 @@ VLLM = Backend(
     ),
     owned_flags=OWNED_FLAGS,
     owned_variable_prefixes=("VLLM_NIXL_SIDE_CHANNEL_",),
-    owned_variables=("VLLM_HOST_IP",),
+    owned_variables=(
+        "VLLM_HOST_IP",
+        "DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES",
+        # The same as owned flags, in dynamo/vllm/backend_args.py.
+        "DYN_VLLM_DISAGGREGATION_MODE",
+        "DYN_VLLM_EMBEDDING_TRANSFER_MODE",
+        "DYN_VLLM_ENABLE_MULTIMODAL",
+        "DYN_VLLM_FRONTEND_DECODING",
+        "DYN_VLLM_HEADLESS",
+        "DYN_VLLM_MULTIMODAL_DECODE_WORKER",
+        "DYN_VLLM_MULTIMODAL_ENCODE_WORKER",
+        "DYN_VLLM_MULTIMODAL_WORKER",
+        "DYN_VLLM_ROUTE_TO_ENCODER",
+        "DYN_MULTIMODAL_EMBEDDING_CACHE_CAPACITY_GB",
+    ),
 )

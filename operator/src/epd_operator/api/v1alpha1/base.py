@@ -23,7 +23,6 @@ ExtendedResource = Annotated[
         message="the name of an extended resource needs a domain, such as nvidia.com/gpu or rdma/ib: add the domain",
     ),
 ]
-Argument = Annotated[str, Field(max_length=4096)]
 Image = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\t\n\f\r ]+$")]
 
 Memory = Annotated[

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from epd_operator.api.markers import ListMap, Rule
 from epd_operator.api.v1alpha1.base import ApiModel, KeySelector
-from epd_operator.backends.registry import ALLOWED_VARIABLES, OWNED_VARIABLE_PREFIXES, OWNED_VARIABLES
+from epd_operator.backends.registry import OWNED_VARIABLE_PREFIXES, OWNED_VARIABLES
 
 POD_FIELDS = (
     "metadata.name",
@@ -71,10 +71,10 @@ class EnvVar(ApiModel):
             message="set value or valueFrom, not both",
         ),
         Rule(
-            expression=f"self.name in {list(ALLOWED_VARIABLES)} || !(self.name in {list(OWNED_VARIABLES)} "
+            expression=f"!(self.name in {list(OWNED_VARIABLES)} "
             f"|| {list(OWNED_VARIABLE_PREFIXES)}.exists(p, self.name.startsWith(p)))",
-            message="this variable is set by the operator (discovery, transfer and identity of the pod): remove it, "
-            "and use fields of spec instead, such as transfer.ucx",
+            message="this variable is reserved for the operator (identity, discovery, ports, transfer or folders of "
+            "the pod): remove it. Where there is a field of spec for it, such as transfer.ucx, set the field",
             field_path=".name",
         ),
     )

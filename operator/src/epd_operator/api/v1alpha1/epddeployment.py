@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from epd_operator.api.markers import Int, KubernetesObject, ListMap, ListSet, PrinterColumn, Rule
+from epd_operator.api.v1alpha1.arguments import Arguments
 from epd_operator.api.v1alpha1.autoscaling import Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.base import (
     ApiModel,
@@ -22,13 +23,11 @@ from epd_operator.api.v1alpha1.pod_template import MountPath, PodTemplate
 from epd_operator.api.v1alpha1.pools import Pool
 from epd_operator.api.v1alpha1.spec_rules import SPEC_RULES
 from epd_operator.api.v1alpha1.stages import (
-    Arguments,
     Encoder,
     Frontend,
     Group,
     PrefillDecode,
     Worker,
-    no_owned_arguments,
 )
 from epd_operator.api.v1alpha1.status import EPDDeploymentStatus
 from epd_operator.api.v1alpha1.topology import Topology
@@ -137,8 +136,6 @@ class Runtime(ApiModel):
         description="Maximum time that a process that was ready may give no healthy answer before its container is "
         "restarted, in seconds. 0 means no limit.",
     )
-
-    rules = (no_owned_arguments("args"),)
 
 
 class TransferMode(StrEnum):

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from epd_operator.api.markers import Int, Quantity, Rule
+from epd_operator.api.v1alpha1.arguments import Arguments
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling
-from epd_operator.api.v1alpha1.base import ApiModel, Argument, DnsLabel, Memory, qualified_keys
+from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, Memory, qualified_keys
 from epd_operator.api.v1alpha1.env import EnvList
 from epd_operator.api.v1alpha1.pod_template import PodTemplate, ResourceRequirements
 from epd_operator.api.v1alpha1.rollout import Rollout
-from epd_operator.backends.registry import OWNED_FLAGS
-
-Arguments = Annotated[list[Argument], Field(max_length=64)]
-
-
-def no_owned_arguments(field: str) -> Rule:
-    """The rule that a list of arguments must not contain flags that the operator sets."""
-    return Rule(
-        expression=f"!has(self.{field}) || self.{field}.all(a, "
-        f"!(a.split('=')[0].replace('_', '-') in {list(OWNED_FLAGS)}))",
-        message="this flag is set by the operator from other fields of spec (model, topology, frontend, transfer, "
-        "embeddingCache, gpusPerReplica, gpuMemoryPercent), or is fixed: remove it from the arguments",
-        field_path=f".{field}",
-    )
-
 
 _LITERAL_VARIABLES = Rule(
     expression="!has(self.env) || self.env.all(e, !has(e.valueFrom))",
@@ -93,8 +79,6 @@ class Stage(ApiModel):
         default=None, description="Settings of this stage's pods. They take precedence over spec.podTemplate."
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (no_owned_arguments("args"),)
-
 
 class Frontend(Stage):
     """The OpenAI-compatible HTTP endpoint. It needs no GPU."""
@@ -138,6 +122,11 @@ class TensorParallelStage(CachingStage):
 
     gpus_per_replica: Annotated[Int, Field(ge=1, le=64)] = Field(
         default=1, description="Number of GPUs of each pod. More than one means tensor parallelism."
+    )
+    gpu_memory_percent: Annotated[Int, Field(ge=1, le=99)] | None = Field(
+        default=None,
+        description="Share of each GPU's memory for weights and KV cache, in percent (--gpu-memory-utilization). Unset "
+        "means the default of vLLM. Lower it if vLLM reports too little free memory at its start.",
     )
 
 
@@ -188,7 +177,7 @@ class GroupEncoder(ApiModel):
     env: EnvList | None = Field(default=None, description="Additional environment variables of the encoders.")
     args: Arguments | None = Field(default=None, description="Additional arguments of the encoders.")
 
-    rules = (no_owned_arguments("args"), _LITERAL_VARIABLES)
+    rules = (_LITERAL_VARIABLES,)
 
 
 class GroupPrefillDecode(ApiModel):
@@ -200,7 +189,7 @@ class GroupPrefillDecode(ApiModel):
     env: EnvList | None = Field(default=None, description="Additional environment variables of the PD process.")
     args: Arguments | None = Field(default=None, description="Additional arguments of the PD process.")
 
-    rules = (no_owned_arguments("args"), _LITERAL_VARIABLES)
+    rules = (_LITERAL_VARIABLES,)
 
 
 class Group(CachingStage):

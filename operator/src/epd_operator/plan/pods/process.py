@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from epd_operator.api.v1alpha1.env import EnvVar
@@ -32,6 +33,10 @@ SIDE_CHANNEL_PORT = 20097
 """NIXL's handshake port of the first process of a pod; each further process uses the next port."""
 TELEMETRY_PORT = 19090
 """NIXL's transfer metrics of the first process of a pod; each further process uses the next port."""
+
+HUB_CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
+"""Where the Hugging Face library has its cache:
+https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +144,26 @@ def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity, revision: st
         {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
         for name, path in dynamo.POD_FIELDS.items()
     ]
-    env += literals(fixed)
+    env += literals({**fixed, **dynamo.DEFAULT_VARIABLES})
+    if _has_hub_cache_on_volume(spec):
+        # The volume is read-only, but the hub library writes locks and new revisions into its cache unless downloads
+        # are off: https://github.com/huggingface/huggingface_hub/issues/2797.
+        env += literals({"HF_HUB_OFFLINE": "1"})
     if spec.model.token_secret is not None:
         reference = spec.model.token_secret.model_dump(by_alias=True, exclude_none=True, mode="json")
         env.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
     return env
+
+
+def _has_hub_cache_on_volume(spec: EPDDeploymentSpec) -> bool:
+    """Whether runtime.env places the cache of Hugging Face on the volume of model.storage."""
+    if spec.model.storage is None:
+        return False
+    root = PurePosixPath(spec.model.storage.mount_path)
+    return any(
+        variable.name in HUB_CACHE_VARIABLES and PurePosixPath(variable.value or ".").is_relative_to(root)
+        for variable in spec.runtime.env or ()
+    )
 
 
 def process_environment(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import Frontend, GpuStage, Stage, TensorParallelStage
 from epd_operator.backends.dynamo import Role
@@ -38,8 +40,13 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
         placement = Placement(
             pool=pool_named(spec, stage=stage.name, name=pool), gpus=gpus, shared_memory=settings.shared_memory
         )
-        cache = settings.embedding_cache if isinstance(settings, TensorParallelStage) else None
-        options = EngineOptions(gpus=gpus, embedding_cache=cache, args=options.args)
+        options = EngineOptions(gpus=gpus, args=options.args)
+        if isinstance(settings, TensorParallelStage):
+            options = replace(
+                options,
+                embedding_cache=settings.embedding_cache,
+                gpu_memory_percent=settings.gpu_memory_percent,
+            )
     command = (
         frontend_command(spec, identity=identity, revision=stage.revision)
         if isinstance(settings, Frontend)
