@@ -11,6 +11,7 @@ from epd_operator.cluster.errors import (
     InvalidError,
     NotFoundError,
     RefusedError,
+    TooLargeError,
     UnavailableError,
     error_for,
 )
@@ -45,3 +46,15 @@ def test_a_replaced_message_replaces_all_of_the_old_one() -> None:
     error.reword("the token is [value of TOKEN]")
     assert error.message == "the token is [value of TOKEN]"
     assert "hunter2" not in f"{error} {error!r} {vars(error)}"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (413, "Request entity too large: limit is 3145728"),
+        (500, "etcdserver: request is too large"),
+        (500, "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2 vs. 1)"),
+    ],
+)
+def test_an_object_that_is_too_large_is_refused_and_not_a_temporary_fault(status: int, message: str) -> None:
+    assert type(error_for(message, request="APPLY /x", status=status)) is TooLargeError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epd_operator.plan.drift import with_whole_spec
+from epd_operator.plan.foreign_fields import with_whole_spec
 
 
 def entry(manager: str, fields: dict[str, Any], *, operation: str = "Update", **more: str) -> dict[str, Any]:

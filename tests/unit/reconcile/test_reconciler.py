@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epd_operator.cluster.errors import ClusterError, FaultError, NotFoundError, RefusedError
+from epd_operator.cluster.errors import ClusterError, FaultError, NotFoundError, RefusedError, TooLargeError
 from epd_operator.objects.kinds import Kind
 from epd_operator.plan.children.registry import OPTIONAL_KINDS
 from epd_operator.reconcile.reconciler import Key, Reconciler
@@ -101,3 +101,11 @@ async def test_conditions_that_others_write_cause_no_write_of_ours(cluster: Memo
     cluster.writes.clear()
     await Reconciler(cluster).reconcile(KEY)
     assert cluster.writes == []
+
+
+async def test_a_status_that_does_not_fit_fails_the_reconcile_with_the_way_out(cluster: MemoryCluster) -> None:
+    cluster.create(raw_spec("Aggregated"))
+    failure = TooLargeError("etcdserver: request is too large", request="APPLY", status=500)
+    cluster.failures["APPLY", "EPDDeployment"] = failure
+    with pytest.raises(TooLargeError, match=r"the status cannot be written.*ConfigMap.*request is too large"):
+        await Reconciler(cluster).reconcile(KEY)

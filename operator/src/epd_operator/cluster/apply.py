@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from epd_operator.cluster.apply_child import admitted_of, apply_child, recreate_child
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import (
     ClusterError,
@@ -15,21 +16,20 @@ from epd_operator.cluster.errors import (
     InvalidError,
     NotFoundError,
     RefusedError,
+    TooLargeError,
 )
 from epd_operator.objects.identity import Identity, controller_of
-from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT, Kind
+from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.registry import kind_named
-from epd_operator.plan.drift import with_whole_spec
-from epd_operator.plan.observation import ChildKey, ForeignOwner, Observation
+from epd_operator.plan.observation import Admitted, ChildKey, ForeignOwner, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.status.builder import is_unchanged, with_foreign_conditions
 
-CHILD_MANAGER = "epd-operator"
 STATUS_MANAGER = "epd-operator-status"
 SEED_MANAGER = "epd-operator-seed"
 DELETION_COST_MANAGER = "epd-operator-victims"
-"""Field managers of server-side apply.
+"""Further field managers of server-side apply; see `CHILD_MANAGER`.
 
 Never change these names: a new manager would not own the fields that an earlier version applied, and could not remove
 them.
@@ -45,12 +45,16 @@ class ApplyResult:
         foreign_owners: children whose name is used by an object of another owner.
         refused: children that the API server did not accept, with its message.
         fault: the first error among the refused children that may be temporary (FaultError), or None.
+        admitted: what admission makes of the children that were applied; None if nothing.
+        unchanged: children whose spec was not changed by the apply.
     """
 
     written: tuple[str, ...] = ()
     foreign_owners: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     fault: ClusterError | None = None
+    admitted: Mapping[ChildKey, Admitted | None] = field(default_factory=dict)
+    unchanged: frozenset[ChildKey] = frozenset()
 
 
 @dataclass(kw_only=True)
@@ -60,6 +64,20 @@ class _Progress:
     written: list[str]
     refused: dict[ChildKey, ClusterError]
     foreign_owners: dict[ChildKey, ForeignOwner] = field(default_factory=dict)
+    admitted: dict[ChildKey, Admitted | None] = field(default_factory=dict)
+    unchanged: set[ChildKey] = field(default_factory=set)
+
+    def add_applied(self, child: dict[str, Any], *, live: KubernetesObject | None, answer: KubernetesObject) -> None:
+        """Note what the API server has made of a child."""
+        key = ChildKey.of(child)
+        self.admitted[key] = admitted_of(child, answer)
+        before, after = (live or {}).get("metadata", {}), answer["metadata"]
+        # Where admission changes fields back, the API server may store only a new time in metadata.managedFields.
+        field = "generation" if "generation" in after else "resourceVersion"
+        if field in after and before.get(field) == after[field]:
+            self.unchanged.add(key)
+        if before.get("resourceVersion", "") != after.get("resourceVersion"):
+            self.written.append(_describe(key))
 
     def result(self) -> ApplyResult:
         return ApplyResult(
@@ -67,6 +85,8 @@ class _Progress:
             foreign_owners=self.foreign_owners,
             refused={key: error.message for key, error in self.refused.items()},
             fault=next((error for error in self.refused.values() if isinstance(error, FaultError)), None),
+            admitted=self.admitted,
+            unchanged=frozenset(self.unchanged),
         )
 
 
@@ -104,11 +124,11 @@ async def _apply_children(cluster: Cluster, *, plan: Plan, observation: Observat
         try:
             progress.written += await _apply_seed(cluster, seed=seeds.get(key))
             live = observation.children.get(key)
-            await (_recreate if key in plan.recreate else _apply)(cluster, child=child, live=live)
+            answer = await (recreate_child if key in plan.recreate else apply_child)(cluster, child=child, live=live)
         except (RefusedError, FaultError) as error:
             progress.refused[key] = error
         else:
-            progress.written.append(_describe(key))
+            progress.add_applied(child, live=live, answer=answer)
 
 
 async def _delete_children(cluster: Cluster, *, plan: Plan, observation: Observation, progress: _Progress) -> None:
@@ -174,33 +194,6 @@ async def _delete(cluster: Cluster, key: ChildKey, *, observation: Observation) 
     return True
 
 
-async def _recreate(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
-    """Delete a child with immutable fields that differ, and create it again at once.
-
-    Raises:
-        ClusterError: a dry run showed that the new object would be refused. The old object is kept.
-    """
-    kind, metadata = kind_named(child["kind"]), child["metadata"]
-    trial = {**child, "metadata": {**metadata, "name": f"{metadata['name']}-trial"}}
-    await cluster.apply(kind, body=trial, field_manager=CHILD_MANAGER, dry_run=True)
-    if live is not None:
-        await cluster.delete(kind, namespace=metadata["namespace"], name=metadata["name"], uid=live["metadata"]["uid"])
-    await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
-
-
-async def _apply(cluster: Cluster, *, child: dict[str, Any], live: Mapping[str, Any] | None) -> None:
-    """Apply a child. If a field that another client added makes it invalid, remove such fields and try again."""
-    kind, metadata = kind_named(child["kind"]), child["metadata"]
-    try:
-        await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
-    except InvalidError:
-        if live is None or not await _own_whole_spec(
-            cluster, kind, namespace=metadata["namespace"], name=metadata["name"]
-        ):
-            raise
-        await cluster.apply(kind, body=child, field_manager=CHILD_MANAGER)
-
-
 async def write_status(cluster: Cluster, *, observation: Observation, status: dict[str, Any]) -> bool:
     """Write the status if it differs from the observed one. Returns whether it was written."""
     if is_unchanged(status, observation.status):
@@ -219,6 +212,12 @@ async def write_status(cluster: Cluster, *, observation: Observation, status: di
         # Apply keeps the conditions of other clients, and there are too many of them.
         await _replace_status(cluster, identity=identity, live=observation.status, status=status)
         return True
+    except TooLargeError as error:
+        error.reword(
+            "the status cannot be written, because it would make the EPDDeployment too large: shorten variables (env), "
+            f"args and podTemplate in its spec, or move large values to a ConfigMap and refer to it: {error.message}"
+        )
+        raise
     live = written.get("status", {})
     if not is_unchanged(status, live):
         # Apply keeps all fields of other clients. Those in our part would cause a write in every reconcile.
@@ -254,20 +253,3 @@ async def _foreign_owner(cluster: Cluster, *, child: dict[str, Any]) -> ForeignO
     # An object of an earlier EPDDeployment with the same name: the garbage collector will remove it.
     is_predecessor = owner["kind"] == expected["kind"] and owner["name"] == expected["name"]
     return ForeignOwner(description=f"{owner['kind']} {owner['name']}", terminating=is_predecessor)
-
-
-async def _own_whole_spec(cluster: Cluster, kind: Kind, *, namespace: str, name: str) -> bool:
-    """Make the operator's field manager for children (CHILD_MANAGER) the owner of all fields in the spec.
-
-    Returns false if it already is.
-
-    The next apply then removes the fields that are not in the plan.
-    """
-    live = await cluster.get(kind, namespace=namespace, name=name)
-    metadata = (live or {}).get("metadata", {})
-    fields = with_whole_spec(metadata.get("managedFields", ()), manager=CHILD_MANAGER)
-    if fields is None:
-        return False
-    body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": fields}}
-    await cluster.patch(kind, namespace=namespace, name=name, body=body)
-    return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class ClusterError(Exception):
     """A request to the API server failed.
@@ -42,6 +44,10 @@ class InvalidError(RefusedError):
     """The API server refused the object as invalid."""
 
 
+class TooLargeError(RefusedError):
+    """The object, or the request, is larger than the API server or etcd accepts."""
+
+
 class FaultError(ClusterError):
     """The API server failed on this request only, for example because of an admission webhook or an unknown field."""
 
@@ -54,10 +60,17 @@ class FencedError(ClusterError):
     """The request was not sent, because this replica is not the leader any more."""
 
 
+_TOO_LARGE = re.compile("request is too large|larger than max|ResourceExhausted")
+"""Texts of etcd (limit of an object) and of the client of etcd in the API server (limit of a message), both with HTTP
+status 500: https://etcd.io/docs/v3.6/dev-guide/limit/."""
+
+
 def error_for(message: str, *, request: str, status: int, retry_after: float | None = None) -> ClusterError:
     """The error for an HTTP status."""
     kinds: dict[int, type[ClusterError]] = {404: NotFoundError, 409: ConflictError, 422: InvalidError, 500: FaultError}
-    if status in kinds:
+    if status == 413 or (status == 500 and _TOO_LARGE.search(message)):
+        kind: type[ClusterError] = TooLargeError
+    elif status in kinds:
         kind = kinds[status]
     elif status in (408, 429) or status >= 500:
         kind = UnavailableError

@@ -1,4 +1,4 @@
-"""Drift: whether a live child still matches the plan, and how edits of its spec by other clients are undone.
+"""Drift: where a live child differs from the plan.
 
 A child without drift is not written.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epd_operator.objects.quantities import are_equal
@@ -27,7 +27,16 @@ _MERGE_KEYS = {
 }
 """Lists that server-side apply merges item by item, and the key of their items. It replaces other lists as a whole."""
 
-_UNSET_DIFFERS_FROM_EMPTY = {"allowPrivilegeEscalation", "emptyDir", "labelSelector", "namespaceSelector"}
+_UNSET_DIFFERS_FROM_EMPTY = {
+    "allowPrivilegeEscalation",
+    "automountServiceAccountToken",
+    "emptyDir",
+    "hostUsers",
+    "labelSelector",
+    "namespaceSelector",
+    "runAsGroup",
+    "runAsUser",
+}
 """Fields whose absence has another meaning than an empty value. The API server stores their empty values."""
 
 _TEXT_FIELDS = {"annotations", "args", "command", "labels", "matchLabels", "nodeSelector", "value"}
@@ -38,119 +47,189 @@ _TEXT_FIELDS = {"annotations", "args", "command", "labels", "matchLabels", "node
 class DriftRules:
     """How live children of one kind are compared with the plan.
 
+    Additions that are not named here do not count: the API server adds defaults, and other clients may add labels,
+    annotations, variables and volumes.
+
     Attributes:
         exact_fields: names of fields that must be equal: an addition by another client would change their meaning, and
             the API server itself adds nothing there.
+        closed_lists: names of lists to which other clients must not add items; the API server adds fields to items.
+        closed_fields: names of fields that must not be set unless they are planned.
         immutable_field: a field that the plan may change, but that is immutable at the API server.
     """
 
     exact_fields: frozenset[str] = frozenset()
+    closed_lists: frozenset[str] = frozenset()
+    closed_fields: frozenset[str] = frozenset()
     immutable_field: str | None = None
 
 
 NO_RULES = DriftRules()
 
 
+@dataclass(frozen=True)
+class Item:
+    """An item of a list in a path: the one whose field ``key`` has the value."""
+
+    key: str
+    value: Any
+
+    def __str__(self) -> str:
+        """As in ``containers[vllm]``."""
+        return f"[{self.value}]"
+
+
+Path = tuple[str | Item, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A field in which a live child differs from the plan.
+
+    Attributes:
+        path: the path of the field.
+        live: its live value; None if it has none.
+        is_addition: the field is not planned. An apply does not remove it, unless the operator applied it before.
+    """
+
+    path: Path
+    live: Any
+    is_addition: bool = False
+
+    def __str__(self) -> str:
+        """The path, as in ``spec.template.spec.containers[vllm].image``."""
+        return "".join(str(part) if isinstance(part, Item) else f".{part}" for part in self.path).lstrip(".")
+
+
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
     """The planned child with its hash as an annotation."""
-    text = json.dumps(child, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     metadata = child["metadata"]
-    annotations = {**metadata.get("annotations", {}), PLAN_HASH_ANNOTATION: digest}
+    annotations = {**metadata.get("annotations", {}), PLAN_HASH_ANNOTATION: _hash(child)}
     return {**child, "metadata": {**metadata, "annotations": annotations}}
 
 
-def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES, field: str = "", is_text: bool = False) -> bool:
-    """Whether the live object has every planned value. Fields that the API server added do not count.
+def plan_hash(child: Mapping[str, Any]) -> str:
+    """The hash of a planned child that `with_plan_hash` returned."""
+    return str(child["metadata"]["annotations"][PLAN_HASH_ANNOTATION])
+
+
+def values_hash(found: Iterable[Difference]) -> str:
+    """A hash of the differing live values."""
+    return _hash([[str(difference), difference.live] for difference in found])
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """Where two values are compared.
+
+    Attributes:
+        rules: rules of the child's kind.
+        path: path of the values.
+        field: name of the field that has the values; empty for items of lists.
+        is_text: the values are text, or consist of text: quantities have no meaning in them.
+        is_exact: additions count.
+    """
+
+    rules: DriftRules
+    path: Path = ()
+    field: str = ""
+    is_text: bool = False
+    is_exact: bool = False
+
+    def below(self, name: str) -> _Place:
+        return replace(
+            self,
+            path=(*self.path, name),
+            field=name,
+            is_text=self.is_text or name in _TEXT_FIELDS,
+            is_exact=self.is_exact or name in self.rules.exact_fields,
+        )
+
+    def item(self, key: str, value: Any) -> _Place:
+        return replace(self, path=(*self.path, Item(key, value)), field="")
+
+    def differs(self, live: Any, *, is_addition: bool = False) -> Difference:
+        return Difference(path=self.path, live=live, is_addition=is_addition)
+
+
+def differences(planned: Any, live: Any, *, rules: DriftRules = NO_RULES) -> Iterator[Difference]:
+    """The fields in which the live object differs from the plan.
 
     Args:
-        planned: the planned value.
-        live: the value at the API server; None if it has none.
+        planned: the planned object.
+        live: the object at the API server.
         rules: rules of the child's kind.
-        field: name of the field that has the value.
-        is_text: the value is text, or consists of text: quantities have no meaning in it.
     """
-    is_text = is_text or field in _TEXT_FIELDS
-    exact = field in rules.exact_fields and planned is not None and live is not None
-    contained = _contains(live, planned, rules=rules, field=field, is_text=is_text)
-    return contained and (not exact or _contains(planned, live, rules=rules, field=field, is_text=is_text))
+    return _compare(planned, live, _Place(rules=rules))
 
 
-def _contains(live: Any, planned: Any, *, rules: DriftRules, field: str, is_text: bool) -> bool:
-    """Whether `live` has every value of `planned`."""
+def matches(planned: Any, live: Any, *, rules: DriftRules = NO_RULES) -> bool:
+    """Whether the live object does not differ from the plan."""
+    return next(differences(planned, live, rules=rules), None) is None
+
+
+def must_recreate(planned: Mapping[str, Any], live: Mapping[str, Any], *, rules: DriftRules) -> bool:
+    """Whether the live child must be recreated, because the planned change is in an immutable field."""
+    name = rules.immutable_field
+    return name is not None and not matches({name: planned[name]}, {name: live.get(name)}, rules=rules)
+
+
+def _compare(planned: Any, live: Any, place: _Place) -> Iterator[Difference]:
     if planned is None:
         # Null means that the API server sets the value.
-        return True
+        return
     if live is None:
         # The API server does not store most empty values.
-        return _is_empty(planned) and field not in _UNSET_DIFFERS_FROM_EMPTY
-    if isinstance(planned, Mapping):
-        return isinstance(live, Mapping) and all(
-            matches(value, live.get(key), rules=rules, field=key, is_text=is_text) for key, value in planned.items()
+        if not _is_empty(planned) or place.field in _UNSET_DIFFERS_FROM_EMPTY:
+            yield place.differs(None)
+    elif isinstance(planned, Mapping) and isinstance(live, Mapping):
+        yield from _compare_maps(planned, live, place)
+    elif isinstance(planned, list) and isinstance(live, list):
+        yield from _compare_lists(planned, live, place)
+    elif not _is_same_scalar(planned, live, is_text=place.is_text):
+        yield place.differs(live)
+
+
+def _compare_maps(planned: Mapping[str, Any], live: Mapping[str, Any], place: _Place) -> Iterator[Difference]:
+    for name, value in planned.items():
+        yield from _compare(value, live.get(name), place.below(name))
+    for name, value in live.items():
+        is_closed = place.is_exact or (name in place.rules.closed_fields and not place.is_text)
+        if name not in planned and is_closed and (not _is_empty(value) or name in _UNSET_DIFFERS_FROM_EMPTY):
+            yield place.below(name).differs(value, is_addition=True)
+
+
+def _compare_lists(planned: list[Any], live: list[Any], place: _Place) -> Iterator[Difference]:
+    key = _MERGE_KEYS.get(place.field)
+    if key is None or not all(isinstance(item, Mapping) and key in item for item in planned):
+        pairs = zip(planned, live, strict=False)
+        is_same = len(planned) == len(live) and all(
+            next(_compare(item, other, replace(place, field="")), None) is None for item, other in pairs
         )
-    if isinstance(planned, list):
-        key = _MERGE_KEYS.get(field)
-        return isinstance(live, list) and _lists_match(planned, live, rules=rules, key=key, is_text=is_text)
+        if not is_same:
+            yield place.differs(live)
+        return
+    found = {item.get(key): item for item in live if isinstance(item, Mapping)}
+    for item in planned:
+        yield from _compare(item, found.pop(item[key], None), place.item(key, item[key]))
+    if place.is_exact or place.field in place.rules.closed_lists:
+        for value, item in found.items():
+            yield place.item(key, value).differs(item, is_addition=True)
+
+
+def _is_same_scalar(planned: Any, live: Any, *, is_text: bool) -> bool:
     if planned == live or is_text:
         return bool(planned == live)
     return isinstance(planned, str | int | float) and isinstance(live, str | int) and are_equal(str(planned), str(live))
 
 
-def must_recreate(planned: Mapping[str, Any], live: Mapping[str, Any], *, rules: DriftRules) -> bool:
-    """Whether the live child must be recreated, because the planned change is in an immutable field."""
-    field = rules.immutable_field
-    return field is not None and not matches(planned[field], live.get(field), rules=rules, field=field)
-
-
-def _is_empty(planned: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     """Whether the value is empty, or has only empty values."""
-    if isinstance(planned, Mapping):
-        return all(_is_empty(value) for value in planned.values())
-    return not planned
-
-
-def _lists_match(planned: list[Any], live: list[Any], *, rules: DriftRules, key: str | None, is_text: bool) -> bool:
-    if key is not None and all(isinstance(item, Mapping) and key in item for item in planned):
-        found = {item.get(key): item for item in live if isinstance(item, Mapping)}
-        return all(
-            item[key] in found and matches(item, found[item[key]], rules=rules, is_text=is_text) for item in planned
-        )
-    return len(planned) == len(live) and all(
-        matches(item, other, rules=rules, is_text=is_text) for item, other in zip(planned, live, strict=True)
-    )
-
-
-_SPEC = "f:spec"
-
-
-def with_whole_spec(entries: Iterable[Mapping[str, Any]], *, manager: str) -> list[dict[str, Any]] | None:
-    """Managed fields in which the manager owns every field of the spec that has an owner; None if it does already.
-
-    Args:
-        entries: ``metadata.managedFields`` of an object that the manager has applied.
-        manager: name of the field manager.
-    """
-    own: dict[str, Any] | None = None
-    others: list[dict[str, Any]] = []
-    foreign: list[Mapping[str, Any]] = []
-    for entry in entries:
-        fields = entry.get("fieldsV1", {})
-        if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (manager, "Apply", ""):
-            own = dict(entry)
-        elif _SPEC in fields and not entry.get("subresource"):
-            foreign.append(fields[_SPEC])
-            rest = {key: value for key, value in fields.items() if key != _SPEC}
-            others += [{**entry, "fieldsV1": rest}] if rest else []
-        else:
-            others.append(dict(entry))
-    if own is None or not foreign:
-        return None
-    spec = own.get("fieldsV1", {}).get(_SPEC, {})
-    for fields in foreign:
-        spec = _union(spec, fields)
-    return [{**own, "fieldsV1": {**own["fieldsV1"], _SPEC: spec}}, *others]
-
-
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The union of two sets of fields: nested maps whose keys are the fields."""
-    return {key: _union(one.get(key, {}), other.get(key, {})) for key in [*one, *(k for k in other if k not in one)]}
+    if isinstance(value, Mapping):
+        return all(_is_empty(item) for item in value.values())
+    return not value

@@ -12,6 +12,9 @@ from epd_operator.scaling.model import Decision
 
 KubernetesObject = Mapping[str, Any]
 
+UNSTABLE_CHANGES = 3
+"""A policy that a person changes gives other values once. One that counts or writes the time does so at every write."""
+
 
 @dataclass(frozen=True, order=True)
 class ChildKey:
@@ -41,6 +44,30 @@ class ForeignOwner:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """What admission policies and webhooks have made of a child: an accepted apply whose result differs from the plan.
+
+    Attributes:
+        uid: uid of the live child.
+        plan: hash of the planned child.
+        values: hash of the live values that differ.
+        fields: paths of the fields that differ.
+        changes: how often the same plan has got other values in these fields.
+    """
+
+    uid: str
+    plan: str
+    values: str
+    fields: tuple[str, ...]
+    changes: int = 0
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether admission sets other values again and again, so any value in these fields is current."""
+        return self.changes >= UNSTABLE_CHANGES
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One EPDDeployment with everything that belongs to it, at one moment.
 
@@ -54,6 +81,7 @@ class Observation:
         foreign_owners: children that cannot be applied, because an object of that name has another owner.
         refused: children that the API server refused, with its message.
         unreadable: kinds that cannot be listed, with the message of the API server.
+        admitted: what admission has made of children, as far as this operator process has seen it.
         decisions: the last scaling decisions of stages that the operator scales.
         loads: requests of each pod of these stages, as last measured.
         crd_problem: why the CRDs are too old for this operator; empty if they are not, or if it is not known.
@@ -68,6 +96,7 @@ class Observation:
     foreign_owners: Mapping[ChildKey, ForeignOwner] = field(default_factory=dict)
     refused: Mapping[ChildKey, str] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    admitted: Mapping[ChildKey, Admitted] = field(default_factory=dict)
     decisions: Mapping[StageKey, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
     crd_problem: str = ""

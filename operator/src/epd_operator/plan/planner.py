@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,8 @@ from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import ChildContext, Settings
 from epd_operator.plan.children.registry import CHILDREN, child_kind
 from epd_operator.plan.children.stage_scale import scale_seeds, scale_statuses
-from epd_operator.plan.drift import matches, must_recreate, with_plan_hash
-from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+from epd_operator.plan.drift import Difference, differences, must_recreate, plan_hash, values_hash, with_plan_hash
+from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject, Observation
 from epd_operator.plan.replicas import replicas_of, settings_of
 from epd_operator.plan.rollout.deletion_cost import deletion_costs
 from epd_operator.plan.stages.plan_stages import plan_stages
@@ -45,6 +45,10 @@ class Plan:
     deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
 
+    def without_unchanged(self, unchanged: Collection[ChildKey]) -> Plan:
+        """The plan without the children whose spec was not changed when they were applied."""
+        return replace(self, apply=tuple(child for child in self.apply if ChildKey.of(child) not in unchanged))
+
 
 def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Settings = DEFAULTS) -> Plan:
     """Plan one reconcile.
@@ -63,7 +67,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
     live = observation.children
     children = tuple(with_plan_hash(child) for kind in CHILDREN for child in kind.build(context))
     keys = {ChildKey.of(child) for child in children}
-    drifted = tuple(child for child in children if not _is_current(child, live))
+    drifted = tuple(child for child in children if not _is_current(child, observation))
     return Plan(
         stages=stages,
         children=children,
@@ -83,10 +87,25 @@ def _with_replicas(stage: StagePlan, *, spec: EPDDeploymentSpec, observation: Ob
     return replace(stage, replicas=replicas_of(settings, stage=stage.key, observation=observation))
 
 
-def _is_current(child: dict[str, Any], live: Mapping[ChildKey, KubernetesObject]) -> bool:
-    """Whether the live child exists and has not drifted."""
-    found = live.get(ChildKey.of(child))
-    return found is not None and matches(child, found, rules=child_kind(child["kind"]).drift)
+def _is_current(child: dict[str, Any], observation: Observation) -> bool:
+    """Whether the live child exists, and differs from the plan at most in what admission has made of it."""
+    key = ChildKey.of(child)
+    live = observation.children.get(key)
+    if live is None:
+        return False
+    found = list(differences(child, live, rules=child_kind(child["kind"]).drift))
+    return not found or is_admitted(child, live, found=found, record=observation.admitted.get(key))
+
+
+def is_admitted(
+    child: Mapping[str, Any], live: KubernetesObject, *, found: Sequence[Difference], record: Admitted | None
+) -> bool:
+    """Whether the differences are those that admission makes, according to the record of an accepted apply."""
+    if record is None or (record.uid, record.plan) != (live["metadata"].get("uid"), plan_hash(child)):
+        return False
+    if record.is_unstable:
+        return {str(difference) for difference in found} <= set(record.fields)
+    return record.values == values_hash(found)
 
 
 def _must_be_recreated(child: dict[str, Any], live: Mapping[ChildKey, KubernetesObject]) -> bool:

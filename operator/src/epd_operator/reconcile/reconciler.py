@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,12 +20,16 @@ from epd_operator.cluster.pod_events import PodEvents
 from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import Settings
-from epd_operator.plan.observation import Observation
+from epd_operator.plan.observation import Admitted, ChildKey, Observation
 from epd_operator.plan.planner import DEFAULTS, make_plan
 from epd_operator.plan.redaction import Redactor
 from epd_operator.plan.status.builder import status_of, status_of_invalid
+from epd_operator.plan.status.status_events import admission_event
+from epd_operator.reconcile.admissions import Admissions
 from epd_operator.scaling.model import Decision
 from epd_operator.telemetry.reports import Report, ReportPort
+
+logger = logging.getLogger(__name__)
 
 GONE = "gone"
 """Outcome of a reconcile that found no object."""
@@ -79,9 +84,9 @@ def _no_problem() -> str:
 
 
 class Reconciler:
-    """Level-triggered: a reconcile depends only on the cluster and the last scaling decisions.
+    """Level-triggered: a reconcile depends on the cluster, the last scaling decisions, and what admission has done.
 
-    It keeps nothing but the last read Events of a few pods, so that they are not read in every reconcile.
+    It keeps only records of the latter, and the last read Events of a few pods, so that they are not read each time.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class Reconciler:
         self._scaling = scaling
         self._reports = reports
         self._crd_problem = crd_problem
+        self._admissions = Admissions()
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one object once.
@@ -129,6 +135,7 @@ class Reconciler:
         pod_events, again = await self._pod_events.read(key, observation=observation, now=self._now())
         observation = redactor.redact_observation(replace(observation, pod_events=pod_events))
         observation = replace(observation, crd_problem=self._crd_problem())
+        observation = replace(observation, admitted=self._admissions.of(key))
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
             observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
@@ -143,6 +150,8 @@ class Reconciler:
         if self._scaling is not None:
             self._scaling.update(key, spec=spec, observation=observation)
         outcome = await apply_plan(self._cluster, plan=plan, observation=observation)
+        self._report_admission(key, identity=observation.identity, found=outcome.admitted)
+        plan = plan.without_unchanged(outcome.unchanged)
         refused = {child: redactor.redact(answer) for child, answer in outcome.refused.items()}
         observation = replace(observation, foreign_owners=outcome.foreign_owners, refused=refused)
         status = status_of(spec, plan=plan, observation=observation, now=now)
@@ -174,8 +183,17 @@ class Reconciler:
             self._reports.wrote(key, report)
         return changed
 
+    def _report_admission(self, key: Key, *, identity: Identity, found: Mapping[ChildKey, Admitted | None]) -> None:
+        """Remember what admission has made of the applied children, and report what is new."""
+        for child, record in self._admissions.learn(key, found).items():
+            event = admission_event(child, record)
+            logger.info("%s", event.note)
+            if self._reports is not None:
+                self._reports.noticed(identity, event)
+
     def _forget(self, key: Key) -> None:
         self._pod_events.forget(key)
+        self._admissions.forget(key)
         if self._scaling is not None:
             self._scaling.forget(key)
         if self._reports is not None:

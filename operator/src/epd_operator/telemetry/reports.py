@@ -8,7 +8,7 @@ from typing import Protocol
 
 from epd_operator.objects.identity import Identity, Key
 from epd_operator.plan.observation import KubernetesObject
-from epd_operator.plan.status.status_events import status_events
+from epd_operator.plan.status.status_events import StatusEvent, status_events
 from epd_operator.telemetry.deployment_metrics import DeploymentMetrics, DeploymentState
 from epd_operator.telemetry.event_recorder import EventRecorder
 
@@ -46,6 +46,9 @@ class ReportPort(Protocol):
     def wrote(self, key: Key, report: Report) -> None:
         """The reconcile has written a status that differs from the one before."""
 
+    def noticed(self, identity: Identity, event: StatusEvent) -> None:
+        """The reconcile has found something about the object that its status does not show."""
+
     def gone(self, key: Key) -> None:
         """The object was deleted."""
 
@@ -78,6 +81,10 @@ class Reports:
         except Exception:
             # The old status may have any content. An error in Events must not fail the reconcile.
             logger.exception("the events of a status change could not be recorded")
+
+    def noticed(self, identity: Identity, event: StatusEvent) -> None:
+        """The reconcile has found something about the object that its status does not show."""
+        self._recorder.record(identity, event)
 
     def gone(self, key: Key) -> None:
         """The object was deleted."""

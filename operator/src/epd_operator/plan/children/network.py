@@ -100,7 +100,12 @@ SERVICES = ChildKind(
     build=_service,
     purpose="the address of the frontends",
     absence="new deployments have no endpoint",
-    drift=DriftRules(exact_fields=frozenset({"selector"})),
+    drift=DriftRules(
+        exact_fields=frozenset({"selector"}),
+        closed_lists=frozenset({"ports"}),
+        # They add addresses that the plan does not have, or pods that are not ready.
+        closed_fields=frozenset({"externalIPs", "publishNotReadyAddresses"}),
+    ),
     # No right to delete, because the operator never deletes it: it exists in every topology.
     verbs=("get", "list", "watch", "create", "patch"),
     optional=True,
@@ -111,6 +116,6 @@ NETWORK_POLICIES = ChildKind(
     build=_network_policies,
     purpose="limits which clients can connect to the pods",
     absence="all pods of the cluster can connect to the pods",
-    drift=DriftRules(exact_fields=frozenset({"ingress", "podSelector"})),
+    drift=DriftRules(exact_fields=frozenset({"ingress", "podSelector"}), closed_fields=frozenset({"egress"})),
     optional=True,
 )

@@ -42,6 +42,8 @@ SERVICE_ACCOUNTS = ChildKind(
     build=_service_account,
     purpose="the account that the pods run as",
     absence="no pods can be created",
+    # Without a token the pods do not discover each other.
+    drift=DriftRules(closed_fields=frozenset({"automountServiceAccountToken"})),
     # No right to delete, because the operator never deletes it: it exists in every topology.
     verbs=("get", "list", "watch", "create", "patch"),
 )

@@ -18,10 +18,27 @@ def _deployments(context: ChildContext) -> Iterator[dict[str, Any]]:
         yield deployment(stage, identity=context.identity, startup_timeout_seconds=timeout)
 
 
+_EXACT = frozenset({"affinity", "lifecycle", "nodeSelector", "resources", "securityContext", "selector"})
+
+_CLOSED = frozenset(
+    {
+        # Of the Deployment:
+        *("minReadySeconds", "paused"),
+        # Of a pod: on which node, in which namespaces of the host and with which rights it runs.
+        *("affinity", "nodeName", "nodeSelector", "priorityClassName", "runtimeClassName", "tolerations"),
+        *("topologySpreadConstraints", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),
+        *("automountServiceAccountToken", "dnsConfig", "initContainers", "resourceClaims", "shareProcessNamespace"),
+        # Of a container: what it runs, and when it is restarted.
+        *("args", "envFrom", "livenessProbe", "startupProbe", "volumeDevices", "workingDir"),
+    }
+)
+"""Fields that change what the plan means, and in which the API server sets no default."""
+
+
 DEPLOYMENTS = ChildKind(
     kind=DEPLOYMENT,
     build=_deployments,
     purpose="the pods of a stage",
     absence="nothing can be served",
-    drift=DriftRules(exact_fields=frozenset({"selector"})),
+    drift=DriftRules(exact_fields=_EXACT, closed_lists=frozenset({"containers"}), closed_fields=_CLOSED),
 )

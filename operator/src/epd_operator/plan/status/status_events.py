@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from epd_operator.objects.text import one_line
-from epd_operator.plan.observation import KubernetesObject
+from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject
 from epd_operator.plan.status.reasons import ConditionType, EventType, Reason
 from epd_operator.scaling.model import Decision
 
 MAX_NOTE = 1024
 """Most bytes of a note that the API accepts."""
+MAX_FIELDS = 8
+"""Most fields of a child that one note lists."""
 _CUT = "…".encode()
 
 
@@ -21,6 +23,7 @@ class EventReason(StrEnum):
 
     RESUMED = "Resumed"
     TOPOLOGY_CHANGED = "TopologyChanged"
+    CHANGED_BY_ADMISSION = "ChangedByAdmission"
 
 
 class Action(StrEnum):
@@ -62,6 +65,19 @@ def scaling_event(decision: Decision) -> StatusEvent:
     """The Event of a changed number of replicas."""
     note = f"scaling {decision.stage} from {decision.current} to {decision.desired} replicas: {decision.message}"
     return _normal(decision.reason, Action.SCALE, note)
+
+
+def admission_event(child: ChildKey, record: Admitted) -> StatusEvent:
+    """The Event of a child in which admission has changed fields. It has no values: they may be secret."""
+    fields = ", ".join(record.fields[:MAX_FIELDS])
+    more = len(record.fields) - MAX_FIELDS
+    note = f"{child.kind} {child.name}: a mutating admission policy or webhook has changed {fields}"
+    note += f" and {more} more fields" if more > 0 else ""
+    if record.is_unstable:
+        note += " to another value again and again; the operator accepts every value there until the plan changes"
+    else:
+        note += "; the operator accepts this"
+    return _normal(EventReason.CHANGED_BY_ADMISSION, Action.RECONCILE, note)
 
 
 def _topology(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
