@@ -36,7 +36,15 @@ def _container(state: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"phase": "Pending", "containerStatuses": [container]}
 
 
+def _scheduled(status: dict[str, Any]) -> dict[str, Any]:
+    """The status of a pod that has had a node for long, and whose kubelet has not started a container."""
+    conditions = [("PodScheduled", "True"), ("PodReadyToStartContainers", "False"), ("Initialized", "True")]
+    since = "2026-01-01T00:00:00Z"
+    return status | {"conditions": [{"type": t, "status": s, "lastTransitionTime": since} for t, s in conditions]}
+
+
 ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+BLOCKED = "Scheduling is blocked due to non-empty scheduling gates"
 POD_PROBLEMS: dict[str, dict[str, Any]] = {
     "ImagePullFailed": waiting("ImagePullBackOff", "not found"),
     "ContainerConfigInvalid": waiting("CreateContainerConfigError", 'secret "token" not found'),
@@ -49,8 +57,33 @@ POD_PROBLEMS: dict[str, dict[str, Any]] = {
         "phase": "Running",
         "conditions": [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}],
     },
+    "VolumeNotReady": _scheduled(_container({"waiting": {"reason": "ContainerCreating"}})),
+    "SandboxFailed": _scheduled(_container({"waiting": {"reason": "ContainerCreating"}})),
+    "ContainerNotReady": {
+        "phase": "Running",
+        "containerStatuses": [
+            {"name": name, "ready": ready, "restartCount": 0, "image": "i", "imageID": "", "state": {"running": {}}}
+            for name, ready in (("main", True), ("istio-proxy", False))
+        ],
+    },
+    "SchedulingGated": {
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": BLOCKED}]
+    },
     "PodsFailed": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"},
 }
+
+POD_EVENTS: dict[str, tuple[str, str]] = {
+    "VolumeNotReady": (
+        "FailedMount",
+        'MountVolume.SetUp failed for volume "company-ca" : configmap "company-ca" not found',
+    ),
+    "SandboxFailed": (
+        "FailedCreatePodSandBox",
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
+        '"no-such-handler" is configured',
+    ),
+}
+"""Reasons and texts of the Events that report these problems, as a kubelet of Kubernetes 1.36 wrote them."""
 
 
 async def until(world: World, reason: str) -> None:
@@ -74,6 +107,17 @@ def report_status(world: World, pod: dict[str, Any], status: dict[str, Any]) -> 
     path = f"/api/v1/namespaces/{world.namespace}/pods/{pod['metadata']['name']}/status"
     answer = world.server.client.request("PATCH", path, {"status": status}, content_type=STRATEGIC)
     assert answer.ok or answer.status == 404, answer.message
+
+
+def report_event(world: World, pod: dict[str, Any], *, reason: str, message: str) -> None:
+    """Write an Event about a pod, as its kubelet would."""
+    about = {"kind": "Pod", **{key: pod["metadata"][key] for key in ("name", "namespace", "uid")}}
+    body = {
+        "metadata": {"generateName": "pod-"}, "involvedObject": about, "source": {"component": "kubelet"},
+        "type": "Warning", "reason": reason, "message": message, "lastTimestamp": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    answer = world.server.client.create(f"/api/v1/namespaces/{world.namespace}/events", body)
+    assert answer.ok, answer.message
 
 
 def patch(world: World, body: dict[str, Any]) -> None:
@@ -204,6 +248,9 @@ async def _report_problem(world: World, reason: str) -> None:
         for pod in await pods(world, "worker"):
             if not is_ready(pod):
                 report_status(world, pod, POD_PROBLEMS[reason])
+                if reason in POD_EVENTS:
+                    event, message = POD_EVENTS[reason]
+                    report_event(world, pod, reason=event, message=message)
                 break
         return False
 
@@ -215,6 +262,20 @@ async def refused_by_a_quota(world: World) -> None:
     assert world.server.client.create(f"/api/v1/namespaces/{world.namespace}/resourcequotas", quota).ok
     world.create(raw_spec("Aggregated"))
     await until(world, "PodsRefused")
+
+
+async def progress_deadline_exceeded(world: World) -> None:
+    """Needs a world without controllers, because the deadline is more than ten minutes away."""
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    live = await world.find(DEPLOYMENT, "qwen-worker")
+    message = 'ReplicaSet "qwen-worker-1a2b" has timed out progressing.'
+    late = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": message}
+    status = {"observedGeneration": live["metadata"]["generation"], "replicas": 2, "updatedReplicas": 2}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "status": {**status, "conditions": [late]}}
+    body["metadata"] = {"name": "qwen-worker", "namespace": world.namespace}
+    await world.cluster.apply(DEPLOYMENT, body=body, field_manager="nodes", subresource="status")
+    await until(world, "ProgressDeadlineExceeded")
 
 
 async def name_taken(world: World) -> None:

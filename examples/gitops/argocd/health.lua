@@ -7,6 +7,8 @@ local needs_a_person = {
   CrashLooping = true,
   ImagePullFailed = true,
   PodsRefused = true,
+  ProgressDeadlineExceeded = true,
+  VolumeNotReady = true,
 }
 
 -- true: an object is Healthy as soon as requests are answered, also during a rollout or while a pod finds no node.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
 from epd_operator.cluster.errors import ClusterError, FaultError, NotFoundError, RefusedError, TooLargeError
@@ -109,3 +112,48 @@ async def test_a_status_that_does_not_fit_fails_the_reconcile_with_the_way_out(c
     cluster.failures["APPLY", "EPDDeployment"] = failure
     with pytest.raises(TooLargeError, match=r"the status cannot be written.*ConfigMap.*request is too large"):
         await Reconciler(cluster).reconcile(KEY)
+
+
+async def test_a_cause_that_only_events_have_reaches_the_status_and_later_attempts_cause_no_write(
+    cluster: MemoryCluster,
+) -> None:
+    cluster.create(raw_spec("Aggregated", runtime={"image": "i", "env": [{"name": "API_KEY", "value": "s3cret"}]}))
+    reconciler = Reconciler(cluster, now=lambda: at)
+    at = START
+    await reconciler.reconcile(KEY)
+    cluster.objects["Pod", "p"] = waiting_pod()
+    cluster.objects["Event", "e"] = mount_event(minute=0)
+    result = await reconciler.reconcile(KEY)
+    assert cluster.condition("Ready")["reason"] == "VolumeNotReady"
+    assert 'secret "[value of API_KEY]" not found' in cluster.condition("Ready")["message"]
+    assert result.requeue_after == 30
+    cluster.objects["Event", "e"] = mount_event(minute=2)
+    cluster.writes.clear()
+    cluster.queries.clear()
+    at += timedelta(minutes=2)
+    result = await reconciler.reconcile(KEY)
+    assert (cluster.writes, len(cluster.queries)) == ([], 1)
+    assert result.outcome == "settled"
+
+
+START = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+
+
+def waiting_pod() -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "qwen-worker-1a2b", "uid": "r", "controller": True}
+    labels = {"app.kubernetes.io/component": "worker", "pod-template-hash": "1a2b"}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {
+        "metadata": {
+            "name": "p", "namespace": "serving", "uid": "pod-1", "labels": labels, "ownerReferences": [owner],
+        },
+        "status": {"phase": "Pending", "conditions": [scheduled]},
+    }  # fmt: skip
+
+
+def mount_event(*, minute: int) -> dict[str, Any]:
+    return {
+        "involvedObject": {"uid": "pod-1"}, "reason": "FailedMount", "source": {"component": "kubelet"},
+        "message": 'MountVolume.SetUp failed for volume "token" : secret "s3cret" not found',
+        "count": 1 + minute, "lastTimestamp": f"2026-01-01T00:0{minute}:00Z",
+    }  # fmt: skip

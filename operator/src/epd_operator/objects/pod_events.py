@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from epd_operator.objects.pods import is_live, is_ready, items, mapping, name_of, parse_time
+from epd_operator.objects.pods import conditions_of, is_live, is_ready, items, mapping, name_of, parse_time
 from epd_operator.objects.text import one_line
 
 COMPONENTS = frozenset(
@@ -92,10 +92,7 @@ def silent_since(pod: Mapping[str, Any]) -> datetime | None:
     """
     if not is_live(pod) or is_ready(pod):
         return None
-    status = mapping(pod.get("status"))
-    scheduled: Mapping[str, Any] = next(
-        (c for c in items(status.get("conditions")) if c.get("type") == "PodScheduled"), {}
-    )
+    scheduled = mapping(conditions_of(pod).get("PodScheduled"))
     if scheduled.get("status") == "False":
         silent = scheduled.get("reason") != "SchedulingGated"
     else:

@@ -30,6 +30,12 @@ def name_of(pod: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) and OBJECT_NAME.fullmatch(name) else ""
 
 
+def conditions_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The pod's conditions by type."""
+    conditions = items(mapping(pod.get("status")).get("conditions"))
+    return {kind: c for c in conditions if isinstance(kind := c.get("type"), str)}
+
+
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether the pod's condition Ready is True."""
     conditions = items(mapping(pod.get("status")).get("conditions"))

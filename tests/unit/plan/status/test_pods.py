@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from epd_operator.objects.text import MAX_TEXT
-from epd_operator.plan.status.pods import Problem, most_urgent, problem_of
-from epd_operator.plan.status.reasons import Reason
+from epd_operator.plan.status.pods import problem_of
+from epd_operator.plan.status.problem import Problem, most_urgent
+from epd_operator.plan.status.reasons import Reason, Section
 
 
 def pod(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
@@ -133,5 +134,10 @@ def test_a_lost_node_is_more_urgent_than_a_restarted_container() -> None:
 
 def test_a_pod_with_an_unready_container_or_a_readiness_gate_is_not_on_a_lost_node() -> None:
     assert problem(lost(containers_ready="False")).reason is Reason.PODS_STARTING
-    assert problem(lost(readinessGates=[{"conditionType": "example.com/gate"}])).reason is Reason.PODS_STARTING
+    gated = lost(readinessGates=[{"conditionType": "example.com/gate"}])
+    assert problem(gated).reason is Reason.READINESS_GATES_NOT_READY
     assert problem_of(lost(ready="True")) is None
+
+
+def test_every_problem_of_pods_is_more_urgent_than_a_pod_that_starts() -> None:
+    assert all(r.traits.rank < Reason.PODS_STARTING.traits.rank for r in Reason if r.traits.section is Section.PODS)

@@ -13,7 +13,7 @@ from epd_operator.plan.children.network import endpoint_url
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import is_internal
-from epd_operator.plan.status.pods import MAX_MESSAGE, Problem
+from epd_operator.plan.status.problem import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
 from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_progress
 

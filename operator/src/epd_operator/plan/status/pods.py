@@ -2,56 +2,58 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from epd_operator.objects.pods import has_ended, is_ready, is_terminating
+from epd_operator.objects.pod_events import PodEvent
+from epd_operator.objects.pods import conditions_of, has_ended, is_ready, is_terminating, items, mapping
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import KubernetesObject
+from epd_operator.plan.status.containers import container_problem
+from epd_operator.plan.status.problem import Problem, most_urgent
 from epd_operator.plan.status.reasons import Reason
-
-MAX_MESSAGE = 4096
-"""Longest message of a stage or condition, in characters."""
-
-_IMAGE_REASONS = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
-_CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*": (ErrImagePull: )?')
+from epd_operator.plan.status.starting import starting_problem
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Why something is not ready."""
+def problem_of(
+    pod: KubernetesObject, *, events: Sequence[PodEvent] = (), own: Collection[str] | None = None
+) -> Problem | None:
+    """Why the pod is not ready; None if it is ready or terminating.
 
-    reason: Reason
-    message: str
-
-
-def most_urgent(problems: list[Problem]) -> Problem | None:
-    """The most urgent problem; the first of several with the same rank."""
-    return min(problems, key=lambda p: p.reason.traits.rank, default=None)
-
-
-def problem_of(pod: KubernetesObject) -> Problem | None:
-    """Why the pod is not ready; None if it is ready or terminating."""
+    Args:
+        pod: the pod.
+        events: its Events, the oldest first.
+        own: names of the containers that the operator has planned; None if they are unknown.
+    """
     if is_terminating(pod) or is_ready(pod):
         return None
     name = str(pod["metadata"]["name"])
-    status = pod.get("status", {})
+    status = mapping(pod.get("status"))
     if has_ended(pod):
         return _failure_of(name, status)
-    for condition in status.get("conditions", ()):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return Problem(
-                Reason.UNSCHEDULABLE, f"pod {name} cannot be scheduled: {one_line(condition.get('message'))}"
-            )
-    containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    scheduled = mapping(conditions_of(pod).get("PodScheduled"))
+    if scheduled.get("status") == "False":
+        return _unscheduled(name, pod, scheduled)
     if _is_node_lost(pod):
-        node = one_line(pod.get("spec", {}).get("nodeName"))
+        node = one_line(mapping(pod.get("spec")).get("nodeName"))
         message = f"pod {name} was ready, but its node {node} has stopped reporting to Kubernetes"
         return Problem(Reason.NODE_LOST, message)
-    found = [p for c in containers if not c.get("ready") and (p := _container_problem(name, c)) is not None]
-    return most_urgent(found) or Problem(Reason.PODS_STARTING, _starting_message(name, pod))
+    containers = [*items(status.get("initContainerStatuses")), *items(status.get("containerStatuses"))]
+    found = [p for c in containers if not c.get("ready") and (p := container_problem(name, c)) is not None]
+    return most_urgent(found) or starting_problem(name, pod, events=events, own=own)
+
+
+def _unscheduled(name: str, pod: KubernetesObject, scheduled: Mapping[str, Any]) -> Problem:
+    """Why the pod has no node: the scheduler finds none, or scheduling gates keep it from looking."""
+    words = one_line(scheduled.get("message"))
+    if scheduled.get("reason") == "SchedulingGated":
+        gates = [one_line(gate.get("name")) for gate in items(mapping(pod.get("spec")).get("schedulingGates"))]
+        message = (
+            f"pod {name} waits for its scheduling gates {', '.join(sorted(gates))}: {words}; check the controller that "
+            "removes them"
+        )
+        return Problem(Reason.SCHEDULING_GATED, message)
+    return Problem(Reason.UNSCHEDULABLE, f"pod {name} cannot be scheduled: {words}")
 
 
 def _is_node_lost(pod: KubernetesObject) -> bool:
@@ -61,55 +63,15 @@ def _is_node_lost(pod: KubernetesObject) -> bool:
     lifecycle controller has changed Ready (https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller), or
     a readiness gate, which a mutating webhook may add, is not met.
     """
-    conditions = {c.get("type"): c.get("status") for c in pod.get("status", {}).get("conditions", ())}
-    gated = pod.get("spec", {}).get("readinessGates")
-    return (conditions.get("ContainersReady"), conditions.get("Ready")) == ("True", "False") and not gated
+    conditions = conditions_of(pod)
+    found = tuple(mapping(conditions.get(kind)).get("status") for kind in ("ContainersReady", "Ready"))
+    return found == ("True", "False") and not mapping(pod.get("spec")).get("readinessGates")
 
 
-def _starting_message(name: str, pod: KubernetesObject) -> str:
-    """The message for a pod that is starting, or that was ready before.
-
-    The startup probe and the readiness probe are the same request: a container that passed its startup probe was ready.
-    """
-    probed = {c.get("name") for c in pod.get("spec", {}).get("containers", ()) if c.get("startupProbe")}
-    for container in pod.get("status", {}).get("containerStatuses", ()):
-        if container.get("name") in probed and container.get("started") and not container.get("ready"):
-            return f"pod {name}, container {container['name']}: started, but no longer ready"
-    return f"pod {name} is starting"
-
-
-def _failure_of(pod: str, status: KubernetesObject) -> Problem | None:
+def _failure_of(pod: str, status: Mapping[str, Any]) -> Problem | None:
     """Why a pod has failed permanently; None if it succeeded or was evicted, because another pod replaces it."""
-    disrupted = any(c.get("type") == "DisruptionTarget" for c in status.get("conditions", ()))
-    if disrupted or status["phase"] == "Succeeded":
+    disrupted = any(c.get("type") == "DisruptionTarget" for c in items(status.get("conditions")))
+    if disrupted or status.get("phase") == "Succeeded":
         return None
     cause = ": ".join(filter(None, (one_line(status.get("reason")), one_line(status.get("message")))))
     return Problem(Reason.PODS_FAILED, f"pod {pod} has failed permanently: {cause or 'Kubernetes gives no reason'}")
-
-
-def _container_problem(pod: str, container: dict[str, Any]) -> Problem | None:
-    where = f"pod {pod}, container {container.get('name')}"
-    waiting = container.get("state", {}).get("waiting") or {}
-    reason = waiting.get("reason")
-    if reason in _IMAGE_REASONS:
-        # The kubelet alternates between two texts during the back-off. The message has only their common cause, so that
-        # the status does not change each time.
-        cause = one_line(_BACK_OFF.sub("", str(waiting.get("message") or reason)))
-        image = one_line(container.get("image"))
-        return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {image!r} cannot be pulled: {cause}")
-    if reason in _CONFIG_REASONS:
-        return Problem(Reason.CONTAINER_CONFIG_INVALID, f"{where}: {one_line(waiting.get('message') or reason)}")
-    ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
-    if ended:
-        message = f"{where}: {_termination_message(ended)}"
-        if reason == "CrashLoopBackOff":
-            return Problem(Reason.CRASH_LOOPING, f"{message}; it ends repeatedly and is restarted after a back-off")
-        return Problem(Reason.CONTAINER_RESTARTED, f"{message}; it is being restarted")
-    return None
-
-
-def _termination_message(terminated: dict[str, Any]) -> str:
-    code, reason = terminated.get("exitCode"), terminated.get("reason")
-    ending = f"ended with exit code {code}" + (f" ({reason})" if reason not in (None, "Error", "Completed") else "")
-    message = one_line(terminated.get("message"))
-    return f"{ending}: {message}" if message else ending

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.status import ScalingStatus, StageStatus
+from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
 from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.objects.text import one_line
@@ -13,9 +14,10 @@ from epd_operator.plan.observation import ChildKey, KubernetesObject, Observatio
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.rollout.limits import blocked_pod
 from epd_operator.plan.stages.stage_plan import StagePlan
-from epd_operator.plan.status.pods import MAX_MESSAGE, Problem, most_urgent, problem_of
+from epd_operator.plan.status.pods import problem_of
+from epd_operator.plan.status.problem import MAX_MESSAGE, Problem, most_urgent
 from epd_operator.plan.status.reasons import Reason
-from epd_operator.plan.workloads.progress import progress_of
+from epd_operator.plan.workloads.progress import Progress, progress_of
 from epd_operator.scaling.model import Decision
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]{1,2})?")
@@ -81,14 +83,29 @@ def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) 
     if live.refusal is not None:
         problem = Problem(Reason.PODS_REFUSED, f"pods cannot be created: {live.refusal.message}")
         return replace(progress, problem=problem)
-    return replace(progress, problem=_pod_problem(progress, observation=observation))
+    found = _pod_problem(progress, observation=observation)
+    return replace(progress, problem=_if_late(found, live=live, stage=progress, is_outdated=is_outdated))
+
+
+def _if_late(problem: Problem | None, *, live: Progress, stage: StageProgress, is_outdated: bool) -> Problem | None:
+    """ProgressDeadlineExceeded instead of work in progress, if Kubernetes reports it.
+
+    Not for frontends: they are ready only when workers are, and wait for them without a limit.
+    """
+    late = live.timed_out is not None and live.is_observed and not is_outdated
+    if problem is None or not late or stage.plan.name is StageName.FRONTEND:
+        return problem
+    if problem.reason not in (Reason.PODS_STARTING, Reason.ROLLING_OUT):
+        return problem
+    message = f"no further pod has become ready for {live.deadline_seconds} s: {live.timed_out}; {problem.message}"
+    return Problem(Reason.PROGRESS_DEADLINE_EXCEEDED, message)
 
 
 def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem | None:
     wanted = stage.plan.replicas
     if stage.ready >= wanted and stage.updated >= wanted and not stage.surplus:
         return None
-    found = most_urgent([p for pod in observation.pods_of(stage.plan.key) if (p := problem_of(pod)) is not None])
+    found = _most_urgent_of_pods(stage.plan, observation=observation)
     if found is not None and found.reason is Reason.UNSCHEDULABLE and stage.outdated:
         return _rollout_blocked(stage.plan, pods=observation.pods_of(stage.plan.key)) or found
     if found is not None and found.reason is not Reason.PODS_STARTING:
@@ -98,7 +115,8 @@ def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem |
     # A rollout continues while outdated pods exist: the ready pods may be the outdated ones.
     if stage.outdated or stage.updated < wanted:
         current = min(stage.updated, wanted)
-        return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template")
+        waits = f"; {found.message}" if found is not None else ""
+        return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template{waits}")
     return Problem(Reason.SCALING_DOWN, f"scaling down from {wanted + stage.surplus} to {wanted} replicas")
 
 
@@ -114,6 +132,12 @@ def _rollout_blocked(stage: StagePlan, *, pods: list[KubernetesObject]) -> Probl
         f"{one_line(message)}: add a node, or set spec.{stage.name}.rollout to {{maxSurge: 0, maxUnavailable: 1}}: an "
         "old pod then ends before its replacement starts, so one replica is missing during the rollout",
     )
+
+
+def _most_urgent_of_pods(stage: StagePlan, *, observation: Observation) -> Problem | None:
+    own = [container["name"] for container in stage.pod_template["spec"]["containers"]]
+    problems = (problem_of(pod, events=observation.events_of(pod), own=own) for pod in observation.pods_of(stage.key))
+    return most_urgent([problem for problem in problems if problem is not None])
 
 
 def scaling_status(stage: StageKey, *, observation: Observation, now: str) -> ScalingStatus | None:

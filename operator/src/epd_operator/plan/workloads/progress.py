@@ -22,15 +22,17 @@ class Refusal:
     Attributes:
         message: its answer, with the name of the pod.
         since: the time at which the condition was set, as the Deployment has it.
+        of_pods: whether it refuses the pods; otherwise it refuses the ReplicaSet of a new template.
     """
 
     message: str
     since: str
+    of_pods: bool = True
 
     @property
     def by_quota(self) -> bool:
-        """Whether a ResourceQuota is used up."""
-        return QUOTA_WORDS in self.message
+        """Whether a ResourceQuota allows no further pods."""
+        return self.of_pods and QUOTA_WORDS in self.message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,8 @@ class Progress:
         ready: pods that are ready, of all templates.
         updated: pods of the current template.
         is_observed: whether the Deployment controller has observed the latest spec.
+        deadline_seconds: time after which the Deployment controller reports that nothing progresses.
+        timed_out: its message if that time has passed; None if it has not.
         refusal: why pods are not created; None if they are.
     """
 
@@ -51,6 +55,8 @@ class Progress:
     ready: int = 0
     updated: int = 0
     is_observed: bool = False
+    deadline_seconds: int = 0
+    timed_out: str | None = None
     refusal: Refusal | None = None
 
     @property
@@ -71,15 +77,34 @@ def progress_of(live: KubernetesObject | None) -> Progress:
         ready=int(status.get("readyReplicas") or 0),
         updated=int(status.get("updatedReplicas") or 0),
         is_observed=int(status.get("observedGeneration") or 0) >= generation,
+        deadline_seconds=int((live.get("spec") or {}).get("progressDeadlineSeconds") or 0),
+        timed_out=_timeout(status),
         refusal=_refusal(status),
     )
 
 
 def _refusal(status: Mapping[str, Any]) -> Refusal | None:
+    """Why pods, or the ReplicaSet that would create them, are refused."""
+    pods = _condition(status, kind="ReplicaFailure", value="True")
+    found = pods or _condition(status, kind="Progressing", value="False", reason="ReplicaSetCreateError")
+    if found is None:
+        return None
+    since = str(found.get("lastTransitionTime") or "")
+    return Refusal(message=one_line(found.get("message")), since=since, of_pods=pods is not None)
+
+
+def _timeout(status: Mapping[str, Any]) -> str | None:
+    found = _condition(status, kind="Progressing", value="False", reason="ProgressDeadlineExceeded")
+    return None if found is None else one_line(found.get("message"))
+
+
+def _condition(
+    status: Mapping[str, Any], *, kind: str, value: str, reason: str | None = None
+) -> Mapping[str, Any] | None:
+    """The condition, if it has this value, and this reason if one is given."""
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            message, since = condition.get("message"), condition.get("lastTransitionTime")
-            return Refusal(message=one_line(message), since=str(since or ""))
+        if (condition.get("type"), condition.get("status")) == (kind, value):
+            return condition if reason in (None, condition.get("reason")) else None
     return None
 
 

@@ -1,0 +1,108 @@
+"""What a stage reports of the conditions of its Deployment, and of the Events of its pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epd_operator.objects.identity import COMPONENT_LABEL
+from epd_operator.objects.pod_events import PodEvent
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.planner import make_plan
+from epd_operator.plan.status.builder import status_of
+from support.specs import spec
+from support.world import NOW
+from unit.plan.status.test_builder import settled
+
+TIMED_OUT = {
+    "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+    "message": 'ReplicaSet "qwen-pd-1a2b" has timed out progressing.',
+}  # fmt: skip
+
+
+def observed(*conditions: dict[str, Any], stage: str = "pd", ready: int = 1, updated: int = 3) -> Observation:
+    """A settled object of which one stage has lost pods, with conditions of its Deployment."""
+    world = settled()
+    status = world.children[ChildKey("Deployment", f"qwen-{stage}")]["status"]
+    status.update(readyReplicas=ready, updatedReplicas=updated, conditions=list(conditions))
+    return world.observation()
+
+
+def stage_of(observation: Observation, name: str = "pd") -> tuple[str, str]:
+    plan = make_plan(spec(), observation=observation)
+    stages = status_of(spec(), plan=plan, observation=observation, now=NOW)["stages"]
+    found = next(stage for stage in stages if stage["name"] == name)
+    return found.get("reason", ""), found.get("message", "")
+
+
+def pod(*containers: dict[str, Any], name: str = "p") -> dict[str, Any]:
+    conditions = [{"type": "PodScheduled", "status": "True"}]
+    return {
+        "metadata": {"name": name, "labels": {COMPONENT_LABEL: "pd"}},
+        "status": {"conditions": conditions, "containerStatuses": list(containers)},
+    }
+
+
+def test_pods_that_start_for_longer_than_the_deadline_of_the_deployment_are_a_problem() -> None:
+    reason, message = stage_of(replace(observed(TIMED_OUT), pods=(pod(),)))
+    assert reason == "ProgressDeadlineExceeded"
+    assert message.startswith('no further pod has become ready for 4200 s: ReplicaSet "qwen-pd-1a2b" has timed out')
+    assert message.endswith("; pod p is starting")
+
+
+def test_a_rollout_that_makes_no_progress_is_a_problem() -> None:
+    assert stage_of(observed(TIMED_OUT, ready=3, updated=1))[0] == "ProgressDeadlineExceeded"
+
+
+def test_a_more_exact_problem_comes_before_the_deadline() -> None:
+    pulling = {"name": "pd", "ready": False, "state": {"waiting": {"reason": "ErrImagePull", "message": "gone"}}}
+    assert stage_of(replace(observed(TIMED_OUT), pods=(pod(pulling),)))[0] == "ImagePullFailed"
+
+
+def test_frontends_may_wait_for_workers_without_a_limit() -> None:
+    assert stage_of(observed(TIMED_OUT, stage="frontend", ready=0, updated=1), "frontend")[0] == "PodsStarting"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {**TIMED_OUT, "status": "True"},
+        {**TIMED_OUT, "reason": "NewReplicaSetAvailable"},
+        {**TIMED_OUT, "type": "Available"},
+    ],
+)
+def test_other_conditions_of_a_deployment_are_no_deadline(condition: dict[str, Any]) -> None:
+    assert stage_of(observed(condition))[0] == "PodsStarting"
+
+
+def test_a_stage_whose_pods_are_all_ready_has_no_problem_whatever_the_deadline_says() -> None:
+    assert stage_of(observed(TIMED_OUT, ready=3)) == ("", "")
+
+
+def test_a_replica_set_that_cannot_be_created_is_reported_like_a_refused_pod() -> None:
+    words = 'failed to create new replica set "qwen-pd-1a2b": exceeded quota: q'
+    failed = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": words}
+    assert stage_of(observed(failed)) == ("PodsRefused", f"pods cannot be created: {words}")
+
+
+def test_during_a_rollout_the_message_says_what_a_new_pod_waits_for() -> None:
+    running = {"startedAt": "2026-01-01T00:00:00Z"}
+    new = pod()
+    new["status"]["initContainerStatuses"] = [{"name": "wait", "ready": False, "state": {"running": running}}]
+    reason, message = stage_of(replace(observed(ready=3, updated=1), pods=(new,)))
+    assert reason == "RollingOut"
+    assert message == (
+        "1 of 3 pods have the current template; pod p is starting: its init container wait has been running since "
+        "2026-01-01T00:00:00Z"
+    )
+
+
+def test_an_event_of_one_pod_is_the_problem_of_its_stage() -> None:
+    creating = {"name": "pd", "ready": False, "state": {"waiting": {"reason": "ContainerCreating"}}}
+    events = (PodEvent(pod="p", reason="FailedMount", message="no such ConfigMap"),)
+    observation = replace(observed(), pods=(pod(name="other"), pod(creating)), pod_events=events)
+    reason, message = stage_of(observation)
+    assert reason == "VolumeNotReady"
+    assert message.startswith("pod p: a volume is not ready: no such ConfigMap")
