@@ -92,6 +92,9 @@ PHASES = {
         available=True,
         kstatus=Health.IN_PROGRESS,
     ),
+    "rollout blocked": Expected(
+        reach=life.rollout_blocked, health=Health.IN_PROGRESS, reason="RolloutBlocked", available=True
+    ),
     "scaling up": Expected(reach=life.scaling_up, health=Health.IN_PROGRESS, reason="PodsStarting", available=True),
     "scaling down": Expected(
         reach=life.scaling_down, health=Health.IN_PROGRESS, reason="ScalingDown", available=True, live=False

@@ -45,6 +45,8 @@ def _scheduled(status: dict[str, Any]) -> dict[str, Any]:
 
 ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
 BLOCKED = "Scheduling is blocked due to non-empty scheduling gates"
+INSUFFICIENT = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+
 POD_PROBLEMS: dict[str, dict[str, Any]] = {
     "ImagePullFailed": waiting("ImagePullBackOff", "not found"),
     "ContainerConfigInvalid": waiting("CreateContainerConfigError", 'secret "token" not found'),
@@ -188,6 +190,20 @@ async def rolled_out(world: World) -> None:
 async def rolling_out_to_a_missing_image(world: World) -> None:
     await rolling_out(world)
     await _report_problem(world, "ImagePullFailed")
+
+
+async def rollout_blocked(world: World) -> None:
+    await rolling_out(world)
+    waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": INSUFFICIENT}
+
+    async def blocked() -> bool:
+        await world.reconcile()
+        for pod in await pods(world, "worker"):
+            if not is_ready(pod):
+                report_status(world, pod, {"conditions": [waiting]})
+        return bool((await world.conditions())["Ready"]["reason"] == "RolloutBlocked")
+
+    await eventually(blocked, state=world.conditions)
 
 
 async def scaling_up(world: World) -> None:
