@@ -82,7 +82,9 @@ def test_trouble_of_one_stage_is_told_before_the_roll_out_of_another() -> None:
     for stage in ("frontend", "encoder"):
         world.children[ChildKey("Deployment", f"qwen-{stage}")]["status"].update(updatedReplicas=0)
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
-    world.children[ChildKey("Deployment", "qwen-pd")]["status"].update(readyReplicas=2, conditions=[failure])
+    world.children[ChildKey("Deployment", "qwen-pd")]["status"].update(
+        readyReplicas=2, updatedReplicas=2, conditions=[failure]
+    )
     found = condition(status(world.observation()), "Ready")
     assert found["reason"] == "PodsRefused"
     assert found["message"].startswith("pd 2/3: ")

@@ -81,10 +81,16 @@ def test_a_stage_whose_pods_are_all_ready_has_no_problem_whatever_the_deadline_s
     assert stage_of(observed(TIMED_OUT, ready=3)) == ("", "")
 
 
+def test_a_refusal_of_pods_of_an_earlier_template_does_not_hide_the_state_of_the_new_pods() -> None:
+    refusal = {"type": "ReplicaFailure", "status": "True", "message": "failed quota: must specify limits.cpu"}
+    assert stage_of(observed(refusal, updated=2))[0] == "PodsRefused"
+    assert stage_of(observed(refusal, updated=3))[0] == "PodsStarting"
+
+
 def test_a_replica_set_that_cannot_be_created_is_reported_like_a_refused_pod() -> None:
     words = 'failed to create new replica set "qwen-pd-1a2b": exceeded quota: q'
     failed = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": words}
-    assert stage_of(observed(failed)) == ("PodsRefused", f"pods cannot be created: {words}")
+    assert stage_of(observed(failed, updated=0)) == ("PodsRefused", f"pods cannot be created: {words}")
 
 
 def test_during_a_rollout_the_message_says_what_a_new_pod_waits_for() -> None:

@@ -80,7 +80,9 @@ def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) 
         outdated=live.pods - updated,
         surplus=max(0, live.pods - stage.replicas),
     )
-    if live.refusal is not None:
+    # If all pods of the current template exist, the refusal is about pods of an earlier template, which a rollout keeps
+    # trying to create until the new ones are ready.
+    if live.refusal is not None and updated < stage.replicas:
         problem = Problem(Reason.PODS_REFUSED, f"pods cannot be created: {live.refusal.message}")
         return replace(progress, problem=problem)
     found = _pod_problem(progress, observation=observation)
