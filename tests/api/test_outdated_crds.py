@@ -19,9 +19,10 @@ from epd_operator.reconcile.reconciler import Reconciler
 from support.apiserver import CRD_PATH, ApiServer
 from support.fixtures import ROOT
 from support.installed_operator import token_of
-from support.operated import READS, moment, new_world
+from support.operated import READS, new_world
 from support.replica import Replica
 from support.specs import raw_spec
+from support.waiting import eventually
 
 CRD = yaml.safe_load((ROOT / "crds" / "epd.dev_epddeployments.yaml").read_text())
 SCALE_CRD = yaml.safe_load((ROOT / "crds" / "epd.dev_epdstagescales.yaml").read_text())
@@ -87,10 +88,8 @@ async def test_objects_get_the_condition_until_the_crd_is_upgraded_and_nothing_i
         assert results[-1] == {NAME: 2, "epdstagescales.epd.dev": 0}
 
         assert server.client.apply(f"{CRD_PATH}/{NAME}", CRD).ok
-        for _ in range(100):  # the API server publishes the new schema a moment later
-            if await check.check():
-                break
-            await moment()
+        # The API server publishes the new schema after it has accepted the CRD.
+        await eventually(check.check, state=world.conditions)
         assert results[-1] == {NAME: 0, "epdstagescales.epd.dev": 0}
         assert await settle() == {}
 
