@@ -81,7 +81,9 @@ def _row(field: str, node: Schema, *, required: bool) -> str:
     default = "*required*" if required else f"`{_flow(node['default'])}`" if "default" in node else ""
     description = node.get("description", "")
     rules = [rule["message"] for rule in _scalar_rules(node)]
-    text = " ".join([description, *(f"Refused: {message}." for message in rules)])
+    of_items = [rule["message"] for rule in _scalar_rules(node.get("items", {}))]
+    refused = [*(f"Refused: {message}." for message in rules), *(f"Refused items: {message}." for message in of_items)]
+    text = " ".join([description, *refused])
     cells = [f"`{field}`", _type(node), default, "; ".join(_limits(node)), text]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
