@@ -87,6 +87,14 @@ def test_a_refusal_of_pods_of_an_earlier_template_does_not_hide_the_state_of_the
     assert stage_of(observed(refusal, updated=3))[0] == "PodsStarting"
 
 
+def test_a_rollout_for_which_the_quota_has_no_room_says_how_it_can_continue() -> None:
+    words = 'pods "qwen-pd-1" is forbidden: exceeded quota: gpus'
+    refusal = {"type": "ReplicaFailure", "status": "True", "message": words}
+    reason, message = stage_of(observed(refusal, updated=0))
+    assert (reason, message.startswith(f"pods cannot be created: {words}: ")) == ("PodsRefused", True)
+    assert "raise it, or set spec.pd.rollout to {maxSurge: 0, maxUnavailable: 1}" in message
+
+
 def test_a_replica_set_that_cannot_be_created_is_reported_like_a_refused_pod() -> None:
     words = 'failed to create new replica set "qwen-pd-1a2b": exceeded quota: q'
     failed = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": words}

@@ -12,12 +12,12 @@ from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
-from epd_operator.plan.rollout.limits import blocked_pod
+from epd_operator.plan.rollout.limits import blocked_pod, limits
 from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.status.pods import problem_of
 from epd_operator.plan.status.problem import MAX_MESSAGE, Problem, most_urgent
 from epd_operator.plan.status.reasons import Reason
-from epd_operator.plan.workloads.progress import Progress, progress_of
+from epd_operator.plan.workloads.progress import Progress, Refusal, progress_of
 from epd_operator.scaling.model import Decision
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]{1,2})?")
@@ -83,10 +83,24 @@ def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) 
     # If all pods of the current template exist, the refusal is about pods of an earlier template, which a rollout keeps
     # trying to create until the new ones are ready.
     if live.refusal is not None and updated < stage.replicas:
-        problem = Problem(Reason.PODS_REFUSED, f"pods cannot be created: {live.refusal.message}")
-        return replace(progress, problem=problem)
+        return replace(progress, problem=_refused(progress, refusal=live.refusal))
     found = _pod_problem(progress, observation=observation)
     return replace(progress, problem=_if_late(found, live=live, stage=progress, is_outdated=is_outdated))
+
+
+def _refused(stage: StageProgress, *, refusal: Refusal) -> Problem:
+    message = f"pods cannot be created: {refusal.message}"
+    if refusal.by_quota and stage.outdated and limits(stage.plan.rollout, replicas=stage.plan.replicas)[0]:
+        message += f": the old pods use the quota: raise it, or {_without_surge(stage.plan)}"
+    return Problem(Reason.PODS_REFUSED, message)
+
+
+def _without_surge(stage: StagePlan) -> str:
+    """The setting with which a rollout needs nothing in addition to what its old pods have, and what it costs."""
+    return (
+        f"set spec.{stage.name}.rollout to {{maxSurge: 0, maxUnavailable: 1}}: an old pod then ends before its "
+        "replacement starts, so one replica is missing during the rollout"
+    )
 
 
 def _if_late(problem: Problem | None, *, live: Progress, stage: StageProgress, is_outdated: bool) -> Problem | None:
@@ -131,8 +145,7 @@ def _rollout_blocked(stage: StagePlan, *, pods: list[KubernetesObject]) -> Probl
     return Problem(
         Reason.ROLLOUT_BLOCKED,
         f"pod {pod} of the new template cannot be scheduled while the old pods of stage {stage.key} keep their nodes: "
-        f"{one_line(message)}: add a node, or set spec.{stage.name}.rollout to {{maxSurge: 0, maxUnavailable: 1}}: an "
-        "old pod then ends before its replacement starts, so one replica is missing during the rollout",
+        f"{one_line(message).rstrip('.')}: add a node, or {_without_surge(stage)}",
     )
 
 
