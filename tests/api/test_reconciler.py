@@ -40,8 +40,8 @@ ODD_SPECS = {
         worker={"pool": "gb200", "resources": {"requests": {"cpu": "0.0005", "memory": "1.3333333Gi"}}},
     ),
     "an amount as a number": _mounted({}, emptyDir={"sizeLimit": 1073741824}),
-    "a variable of ours set by the user": raw_spec(
-        "Aggregated", runtime={"image": "i", "env": [{"name": "HOME", "value": "/x"}]}
+    "another value for a variable with a default of ours": raw_spec(
+        "Aggregated", runtime={"image": "i", "env": [{"name": "DYN_TCP_MAX_MESSAGE_SIZE", "value": "64"}]}
     ),
     "a volume of all pods replaced by a stage": raw_spec(
         "Aggregated",
