@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 _PIECE = 64 * 1024
+_WITHOUT_BODY = ("GET", "HEAD")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class ServerLimits:
         connections: maximum number of open connections; a further one closes another.
         keep_answering: whether a connection whose request has arrived is never closed for another. Only a server with
             small answers can afford that.
+        unread_bytes: how much of a body is read, and dropped, after the answer.
+        unread_timeout: for how long it is read.
     """
 
     connections: int = 256
@@ -28,11 +31,13 @@ class ServerLimits:
     head_bytes: int = 8 * 1024
     head_timeout: float = 5.0
     write_timeout: float = 5.0
+    unread_bytes: int = 1024 * 1024
+    unread_timeout: float = 1.0
 
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request. Its body is never read.
+    """A request. Its body is never used.
 
     Attributes:
         local: whether it came from inside the pod.
@@ -163,8 +168,26 @@ class HttpServer:
                     writer.write(body[start : start + _PIECE])
                     await writer.drain()
                 await writer.drain()
+                if method not in _WITHOUT_BODY:
+                    await self._drop_body(reader, writer)
                 writer.close()
                 await writer.wait_closed()
+
+    async def _drop_body(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read the body that the client may still be sending, within limits.
+
+        If a connection is closed with unread data, the kernel resets it, and the client may lose the answer
+        (https://www.rfc-editor.org/rfc/rfc9112#section-9.6). The answer is complete, so the connection can be closed
+        for another one.
+        """
+        if (task := asyncio.current_task()) in self._open:
+            self._waiting[task] = None
+        writer.write_eof()
+        unread = self._limits.unread_bytes
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.unread_timeout):
+                while unread > 0 and (piece := await reader.read(_PIECE)):
+                    unread -= len(piece)
 
     async def _read_request(self, reader: asyncio.StreamReader) -> tuple[str, str]:
         try:
