@@ -197,7 +197,9 @@ def _compare(planned: Any, live: Any, place: _Place) -> Iterator[Difference]:
 
 def _compare_maps(planned: Mapping[str, Any], live: Mapping[str, Any], place: _Place) -> Iterator[Difference]:
     for name, value in planned.items():
-        yield from _compare(value, live.get(name), place.below(name))
+        # Most values are equal, and then nothing below them differs: comparing them at once keeps reconciles short.
+        if value != (found := live.get(name)):
+            yield from _compare(value, found, place.below(name))
     for name, value in live.items():
         is_closed = place.is_exact or (name in place.rules.closed_fields and not place.is_text)
         if name not in planned and is_closed and (not _is_empty(value) or name in _UNSET_DIFFERS_FROM_EMPTY):
@@ -216,7 +218,8 @@ def _compare_lists(planned: list[Any], live: list[Any], place: _Place) -> Iterat
         return
     found = {item.get(key): item for item in live if isinstance(item, Mapping)}
     for item in planned:
-        yield from _compare(item, found.pop(item[key], None), place.item(key, item[key]))
+        if item != (other := found.pop(item[key], None)):
+            yield from _compare(item, other, place.item(key, item[key]))
     if place.is_exact or place.field in place.rules.closed_lists:
         for value, item in found.items():
             yield place.item(key, value).differs(item, is_addition=True)
