@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from epd_operator.objects.pod_events import PodEvent
+from epd_operator.objects.pod_events import CLUSTER_AUTOSCALER, KARPENTER, PodEvent
 from epd_operator.scaling.model import NodeSupply
 
-_KARPENTER = ("karpenter", "eks-auto-mode/compute")
-
-COMING = frozenset({("cluster-autoscaler", "TriggeredScaleUp"), *((name, "Nominated") for name in _KARPENTER)})
+COMING = frozenset({(CLUSTER_AUTOSCALER, "TriggeredScaleUp"), *((name, "Nominated") for name in KARPENTER)})
 """A node was requested for the pod. Cluster Autoscaler: https://github.com/kubernetes/autoscaler/blob/master/
 cluster-autoscaler/FAQ.md#what-events-are-emitted-by-ca; Karpenter: https://karpenter.sh/docs/troubleshooting/."""
 
-NONE = frozenset({("cluster-autoscaler", "NotTriggerScaleUp"), *((name, "FailedScheduling") for name in _KARPENTER)})
+NONE = frozenset({(CLUSTER_AUTOSCALER, "NotTriggerScaleUp"), *((name, "FailedScheduling") for name in KARPENTER)})
 """No node that could be added fits the pod."""
 
 VALID_FOR = timedelta(seconds=1200)

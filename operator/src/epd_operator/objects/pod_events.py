@@ -14,16 +14,18 @@ from typing import Any
 from epd_operator.objects.pods import conditions_of, is_live, is_ready, items, mapping, name_of, parse_time
 from epd_operator.objects.text import one_line
 
+CLUSTER_AUTOSCALER = "cluster-autoscaler"
+KARPENTER = ("karpenter", "eks-auto-mode/compute")
+"""The second is Karpenter in EKS Auto Mode: https://github.com/awsdocs/amazon-eks-user-guide/pull/1111."""
+
 COMPONENTS = frozenset(
     {
         "kubelet",
         "default-scheduler",
         # Volumes that are attached to the node before the kubelet mounts them.
         "attachdetach-controller",
-        "cluster-autoscaler",
-        "karpenter",
-        # Karpenter in EKS Auto Mode: https://github.com/awsdocs/amazon-eks-user-guide/pull/1111
-        "eks-auto-mode/compute",
+        CLUSTER_AUTOSCALER,
+        *KARPENTER,
     }
 )
 """Sources of Events that are used, besides the scheduler that the pod names. This removes Events of programs that say

@@ -133,9 +133,10 @@ class Reconciler:
     async def _reconcile(self, key: Key, *, primary: dict[str, Any], redactor: Redactor) -> Result:
         observation = await observe(self._cluster, primary=primary)
         pod_events, again = await self._pod_events.read(key, observation=observation, now=self._now())
-        observation = redactor.redact_observation(replace(observation, pod_events=pod_events))
-        observation = replace(observation, crd_problem=self._crd_problem())
-        observation = replace(observation, admitted=self._admissions.of(key))
+        observation = replace(
+            observation, pod_events=pod_events, crd_problem=self._crd_problem(), admitted=self._admissions.of(key)
+        )
+        observation = redactor.redact_observation(observation)
         if self._scaling is not None:
             decisions = self._scaling.decisions(key, identity=observation.identity)
             observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))

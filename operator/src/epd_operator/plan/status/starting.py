@@ -136,7 +136,7 @@ def _waits(pod: KubernetesObject, events: Sequence[PodEvent]) -> Iterator[str]:
         if container in sidecars and _is_running(container) and container.get("started") is False:
             yield f"the startup probe of its sidecar {one_line(container.get('name'))} has not succeeded yet"
         elif container not in sidecars and _is_running(container):
-            since = one_line(mapping(mapping(mapping(container.get("state")).get("running"))).get("startedAt"))
+            since = one_line(mapping(mapping(container.get("state")).get("running")).get("startedAt"))
             yield f"its init container {one_line(container.get('name'))} has been running since {since}"
     if events and events[-1].reason == "Pulling":
         yield events[-1].message
