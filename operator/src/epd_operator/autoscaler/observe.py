@@ -10,7 +10,7 @@ from typing import Any
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.autoscaler.nodes import node_supply
 from epd_operator.objects.identity import StageKey, all_stages
-from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time
+from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time, unscheduled_of
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.workloads.progress import Refusal, progress_of
@@ -113,8 +113,7 @@ def _with_readiness(pod: KubernetesObject, loads: Mapping[str, PodLoad]) -> PodL
 
 def _unscheduled_seconds(pod: KubernetesObject, *, now: datetime) -> float | None:
     """For how many seconds the scheduler has found no node for the pod; None if it has one."""
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            since = condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
-            return _seconds_since(since, now=now)
-    return None
+    condition = unscheduled_of(pod)
+    if condition is None:
+        return None
+    return _seconds_since(condition.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp"), now=now)

@@ -36,6 +36,12 @@ def conditions_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {kind: c for c in conditions if isinstance(kind := c.get("type"), str)}
 
 
+def unscheduled_of(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The pod's condition PodScheduled if it says that the pod has no node; None otherwise."""
+    scheduled = mapping(conditions_of(pod).get("PodScheduled"))
+    return scheduled if scheduled.get("status") == "False" else None
+
+
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether the pod's condition Ready is True."""
     conditions = items(mapping(pod.get("status")).get("conditions"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epd_operator.api.v1alpha1.rollout import Rollout
-from epd_operator.objects.pods import is_live, is_ready, items, mapping
+from epd_operator.objects.pods import is_live, is_ready, mapping, unscheduled_of
 
 _HELD_BY_PODS = ("Insufficient ", "didn't match pod anti-affinity rules", "didn't have free ports")
 """What the scheduler reports if other pods occupy the nodes: plugins noderesources, interpodaffinity and nodeports
@@ -44,21 +44,15 @@ def blocked_pod(pods: Sequence[Mapping[str, Any]], *, rollout: Rollout, replicas
     surge, unavailable = limits(rollout, replicas=replicas)
     live = [pod for pod in pods if is_live(pod)]
     ready = [pod for pod in live if is_ready(pod)]
-    unscheduled = [(pod, message) for pod in live if (message := _unscheduled(pod)) is not None]
+    unscheduled = [(pod, condition) for pod in live if (condition := unscheduled_of(pod)) is not None]
     ended = [pod for pod in pods if mapping(pod.get("metadata")).get("deletionTimestamp")]
     if not surge or ended or len(ready) + len(unscheduled) < len(live) or len(ready) > replicas - unavailable:
         return None
-    for pod, message in unscheduled:
+    for pod, condition in unscheduled:
+        message = str(condition.get("message") or "")
         has_old = any(_template(old) != _template(pod) and _created(old) <= _created(pod) for old in ready)
         if has_old and any(words in message for words in _HELD_BY_PODS):
             return str(mapping(pod.get("metadata")).get("name")), message
-    return None
-
-
-def _unscheduled(pod: Mapping[str, Any]) -> str | None:
-    for condition in items(mapping(pod.get("status")).get("conditions")):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or "")
     return None
 
 

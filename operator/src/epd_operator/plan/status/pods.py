@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from epd_operator.objects.pod_events import PodEvent
-from epd_operator.objects.pods import conditions_of, has_ended, is_ready, is_terminating, items, mapping
+from epd_operator.objects.pods import conditions_of, has_ended, is_ready, is_terminating, items, mapping, unscheduled_of
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import KubernetesObject
 from epd_operator.plan.status.containers import container_problem
@@ -31,9 +31,8 @@ def problem_of(
     status = mapping(pod.get("status"))
     if has_ended(pod):
         return _failure_of(name, status)
-    scheduled = mapping(conditions_of(pod).get("PodScheduled"))
-    if scheduled.get("status") == "False":
-        return _unscheduled(name, pod, scheduled)
+    if (unscheduled := unscheduled_of(pod)) is not None:
+        return _unscheduled(name, pod, unscheduled)
     if _is_node_lost(pod):
         node = one_line(mapping(pod.get("spec")).get("nodeName"))
         message = f"pod {name} was ready, but its node {node} has stopped reporting to Kubernetes"
