@@ -39,6 +39,7 @@ class Pods:
 
     def __init__(self) -> None:
         self.requests: dict[str, float] = {}
+        self.at = 0.0
         self.latencies: dict[str, LatencyTotals] = {}
         self.stages: dict[str, StageTotals] = {}
         self.asked: list[str] = []
@@ -54,7 +55,9 @@ class Pods:
         self.asked_at = (source, namespace)
         self.before_answer()
         loads = {
-            target.pod: PodLoad(name=target.pod, ready=True, requests=self.requests.get(target.pod), measured_at=0.0)
+            target.pod: PodLoad(
+                name=target.pod, ready=True, requests=self.requests.get(target.pod), measured_at=self.at
+            )
             for target in targets
         }
         return Measurements(loads=loads, latencies=dict(self.latencies), stages=dict(self.stages))
@@ -250,6 +253,35 @@ async def test_a_round_uses_what_the_last_pass_saw_even_if_it_came_meanwhile() -
     world.pods.before_answer = lambda: world.scaler.update(KEY, spec=scaled(), observation=observed("a", replicas=2))
     await world.scaler.round(KEY)
     assert world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)].current == 2
+
+
+def blocked_rollout() -> Observation:
+    """Two ready pods of an old template, and a new one that finds no node because these have all GPUs."""
+    base = observed("a", "b", replicas=2)
+    deployment = base.children[ChildKey("Deployment", "qwen-encoder")]
+    status = {**deployment["status"], "replicas": 3, "updatedReplicas": 1}
+    message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    unscheduled = {"type": "PodScheduled", "status": "False", "message": message}
+    labels = {COMPONENT_LABEL: "encoder", "pod-template-hash": "new"}
+    new = {"metadata": {"name": "c", "labels": labels}, "status": {"conditions": [unscheduled]}}
+    return replace(
+        base,
+        children={ChildKey("Deployment", "qwen-encoder"): {**deployment, "status": status}},
+        pods=(*base.pods, new),
+    )
+
+
+async def test_a_stage_is_scaled_down_while_its_rollout_waits_for_the_gpus_of_its_old_pods() -> None:
+    world = World()
+    world.scaler.update(KEY, spec=scaled(), observation=blocked_rollout())
+    world.pods.requests = {"a": 1.0, "b": 2.0}
+    decided = []
+    for _ in range(22):
+        await world.scaler.round(KEY)
+        decided.append(world.desired())
+        world.clock = world.pods.at = world.clock + 15
+    assert decided == [2] * 20 + [1] * 2
+    assert world.told[-1].reason is ScalingReason.LOAD_BELOW_TARGET
 
 
 def live_stages(*stages: StageKey) -> Observation:

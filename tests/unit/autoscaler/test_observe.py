@@ -37,12 +37,16 @@ def pod(
 
 
 def observed(
-    *pods: dict[str, Any], events: tuple[PodEvent, ...] = (), failures: Sequence[Any] = ()
+    *pods: dict[str, Any],
+    events: tuple[PodEvent, ...] = (),
+    failures: Sequence[Any] = (),
+    updated: int = 4,
+    **stages: Any,
 ) -> StageObservation:
     live = {
         "spec": {"replicas": 4},
         "metadata": {"generation": 1},
-        "status": {"observedGeneration": 1, "replicas": 4, "conditions": [*failures]},
+        "status": {"observedGeneration": 1, "replicas": 4, "updatedReplicas": updated, "conditions": [*failures]},
     }
     observation = Observation(
         identity=IDENTITY,
@@ -51,7 +55,8 @@ def observed(
         pods=pods,
         pod_events=events,
     )
-    (worker,) = stage_observations(spec("Aggregated"), observation=observation, loads={}, at=0.0, now=NOW)
+    chosen = spec("Aggregated", **stages)
+    (worker,) = stage_observations(chosen, observation=observation, loads={}, at=0.0, now=NOW)
     return worker
 
 
@@ -106,6 +111,26 @@ def test_only_events_of_pods_without_a_node_report_that_one_is_coming() -> None:
     coming = PodEvent(pod="w1", reason="TriggeredScaleUp", component="cluster-autoscaler", last=NOW)
     assert observed(pod("w1", UNSCHEDULABLE, node=None), events=(coming,)).nodes is NodeSupply.COMING
     assert observed(pod("w1", {"conditions": READY}), events=(coming,)).nodes is NodeSupply.UNKNOWN
+
+
+def in_rollout(*conditions: dict[str, Any], **chosen: Any) -> StageObservation:
+    """Four ready pods of an old template and a new one, of a Deployment that may have one more than it has replicas."""
+    old = [pod(f"w{n}", {"conditions": READY}) for n in range(4)]
+    new = pod("new", {"conditions": list(conditions)}, node=None)
+    new["metadata"]["labels"]["pod-template-hash"] = "new"
+    rollout = {"maxSurge": 1, "maxUnavailable": 0, **chosen}
+    return observed(*old, new, updated=1, worker={"pool": "gb200", "rollout": rollout})
+
+
+def test_new_pods_of_a_blocked_rollout_are_not_about_to_start() -> None:
+    blocked = in_rollout({**UNSCHEDULABLE["conditions"][0], "message": "0/1 nodes: 1 Insufficient nvidia.com/gpu."})
+    assert (blocked.rolling_out, len(blocked.pods), blocked.unschedulable_seconds) == (False, 4, 3600)
+
+
+def test_a_rollout_that_is_not_blocked_by_its_own_pods_is_waited_for() -> None:
+    tainted = {**UNSCHEDULABLE["conditions"][0], "message": "0/1 nodes: 1 node(s) had untolerated taint(s)."}
+    for going_on in (in_rollout(), in_rollout(tainted)):
+        assert (going_on.rolling_out, len(going_on.pods)) == (True, 5)
 
 
 @pytest.mark.parametrize(("message", "by_quota"), [("exceeded quota: gpus", True), ("violates PodSecurity", False)])

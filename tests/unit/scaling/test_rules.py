@@ -257,6 +257,20 @@ def test_a_rollout_does_not_keep_a_stage_from_growing() -> None:
     assert first(even(80, 5, rolling_out=True, terminating=1)).desired == 8
 
 
+def test_a_rollout_whose_new_pods_never_become_ready_delays_shrinking_only_for_a_while() -> None:
+    surge = PodLoad(name="surge", ready=False)
+
+    def failed(at: float) -> StageObservation:
+        return seen([], at=at, replicas=2, pods=(*pods([4, 4], at=at), surge), rolling_out=True)
+
+    at_once = settings(behavior=AT_ONCE)
+    decisions = play([failed(at) for at in (0.0, START_TIMEOUT_SECONDS - 1, START_TIMEOUT_SECONDS)], at_once)
+    assert [d.desired for d in decisions] == [2, 2, 1]
+    ticks = [15.0 * n for n in range(200)]
+    first_low = next(at for at, d in zip(ticks, play([failed(at) for at in ticks]), strict=True) if d.desired == 1)
+    assert first_low == START_TIMEOUT_SECONDS - 15 + 300
+
+
 def test_a_stage_without_any_ready_pod_is_held() -> None:
     decision = first(seen([], starting=3))
     assert (decision.desired, decision.reason) == (3, ScalingReason.PODS_PENDING)

@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.rollout import Rollout
 from epd_operator.autoscaler.nodes import node_supply
 from epd_operator.objects.identity import StageKey, all_stages
 from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time, unscheduled_of
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
+from epd_operator.plan.rollout.limits import blocked_pod
 from epd_operator.plan.workloads.progress import Refusal, progress_of
 from epd_operator.scaling.model import PodLoad, PodRefusal, StageObservation
 
@@ -45,7 +47,7 @@ def stage_observations(
         live = observation.deployment_of(stage)
         if settings is not None and live is not None:
             pods = observation.pods_of(stage)
-            seen = _observe(stage, live=live, pods=pods, loads=loads, at=at, now=now)
+            seen = _observe(stage, live=live, pods=pods, rollout=settings.rollout, loads=loads, at=at, now=now)
             nodes = node_supply((observation.events_of(pod) for pod in pods if _has_no_node(pod)), now=now)
             found.append(replace(seen, nodes=nodes, gpus_per_replica=gpus_of(settings), metrics_error=metrics_error))
     return found
@@ -56,6 +58,7 @@ def _observe(
     *,
     live: KubernetesObject,
     pods: list[KubernetesObject],
+    rollout: Rollout,
     loads: Mapping[str, PodLoad],
     at: float,
     now: datetime,
@@ -66,6 +69,10 @@ def _observe(
     terminating = [pod for pod in running if is_terminating(pod) and not _is_overdue(pod, now=now)]
     progress = progress_of(live)
     waits = [seconds for pod in remaining if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
+    is_blocked = blocked_pod(pods, rollout=rollout, replicas=progress.desired) is not None
+    if is_blocked:
+        # These pods wait for what the old pods have, which scaling down frees: they are not about to start.
+        remaining = [pod for pod in remaining if unscheduled_of(pod) is None]
     return StageObservation(
         stage=stage,
         at=at,
@@ -73,7 +80,7 @@ def _observe(
         pods=tuple(_with_readiness(pod, loads) for pod in remaining),
         unschedulable_seconds=max(waits, default=None),
         refusal=_refusal(progress.refusal, now=now),
-        rolling_out=progress.is_rolling_out,
+        rolling_out=progress.is_rolling_out and not is_blocked,
         terminating=len(terminating),
     )
 

@@ -60,12 +60,12 @@ class StageObservation:
         stage: the stage.
         at: the moment, on the same clock as ``PodLoad.measured_at``.
         replicas: replicas in the spec of the stage's Deployment (in CoLocated, a replica is a group).
-        pods: pods of the stage, without terminating ones.
+        pods: pods of the stage, without terminating ones, and without those for which a blocked rollout waits.
         unschedulable_seconds: for how long the scheduler has found no node for the pod that waits longest; None if all
             pods have a node.
         nodes: whether a node autoscaler adds a node for pods without one.
         refusal: why pods of the stage are not created; None if they are.
-        rolling_out: whether pods of an earlier template exist.
+        rolling_out: whether pods of an earlier template are being replaced; false for a blocked rollout.
         terminating: number of terminating pods.
         gpus_per_replica: GPUs of each pod; 0 for frontends.
         metrics_error: why no metrics can be read, and what to do; None if they can be read.

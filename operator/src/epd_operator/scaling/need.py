@@ -60,7 +60,7 @@ class _Sample:
         metric: the metric and its target.
         values: values of ready pods.
         missing: number of ready pods without a current value.
-        unready: number of pods that are not ready.
+        starting: number of pods that are not ready and may become ready.
         age: age of the oldest value, in seconds.
         stale: whether some pod had only a value that is too old.
     """
@@ -68,7 +68,7 @@ class _Sample:
     metric: Metric
     values: tuple[float, ...]
     missing: int
-    unready: int
+    starting: int
     age: float
     stale: bool
 
@@ -90,7 +90,12 @@ class _Sample:
 
 
 def compute_need(
-    observation: StageObservation, *, settings: Autoscaling, stale_after: float, timed_out_pods: int
+    observation: StageObservation,
+    *,
+    settings: Autoscaling,
+    stale_after: float,
+    timed_out_pods: int,
+    lost_replicas: int,
 ) -> Need:
     """The replicas that the load needs, before all rules that limit a change.
 
@@ -98,18 +103,22 @@ def compute_need(
         observation: the stage.
         settings: its settings; without metrics the load is unknown.
         stale_after: samples older than this are not used, in seconds.
-        timed_out_pods: number of pods that do not count as supply.
+        timed_out_pods: number of pods that have not become ready in time.
+        lost_replicas: those of them that are replicas, and not surge pods of a rollout.
     """
     current = observation.replicas
     if observation.metrics_error is not None:
         return _unknown(current, ScalingReason.METRICS_MISSING, observation.metrics_error)
     if not any(pod.ready for pod in observation.pods):
         return _unknown(current, ScalingReason.PODS_PENDING, "no pod is ready yet")
-    samples = [_sample(observation, metric=m, stale_after=stale_after) for m in settings.metrics or ()]
+    samples = [
+        _sample(observation, metric=metric, stale_after=stale_after, timed_out_pods=timed_out_pods)
+        for metric in settings.metrics or ()
+    ]
     if not samples:
         return _unknown(current, ScalingReason.METRICS_MISSING, "autoscaling.metrics is empty")
     known = [
-        _known(sample, current=current, settings=settings, timed_out_pods=timed_out_pods)
+        _known(sample, current=current, settings=settings, lost_replicas=lost_replicas)
         for sample in samples
         if sample.values
     ]
@@ -122,7 +131,7 @@ def compute_need(
     return unknown[0] if unknown and largest.replicas < current else largest
 
 
-def _sample(observation: StageObservation, *, metric: Metric, stale_after: float) -> _Sample:
+def _sample(observation: StageObservation, *, metric: Metric, stale_after: float, timed_out_pods: int) -> _Sample:
     values: list[float] = []
     ages: list[float] = []
     missing, stale = 0, False
@@ -137,9 +146,9 @@ def _sample(observation: StageObservation, *, metric: Metric, stale_after: float
         else:
             values.append(value)
             ages.append(max(0.0, observation.at - pod.measured_at))
-    unready = sum(not pod.ready for pod in observation.pods)
+    starting = max(0, sum(not pod.ready for pod in observation.pods) - timed_out_pods)
     age = max(ages, default=0.0)
-    return _Sample(metric=metric, values=tuple(values), missing=missing, unready=unready, age=age, stale=stale)
+    return _Sample(metric=metric, values=tuple(values), missing=missing, starting=starting, age=age, stale=stale)
 
 
 def _value(pod: PodLoad, kind: MetricType) -> float | None:
@@ -148,9 +157,9 @@ def _value(pod: PodLoad, kind: MetricType) -> float | None:
     return value if value is not None and math.isfinite(value) and value >= 0 else None
 
 
-def _known(sample: _Sample, *, current: int, settings: Autoscaling, timed_out_pods: int) -> Need:
+def _known(sample: _Sample, *, current: int, settings: Autoscaling, lost_replicas: int) -> Need:
     """The need by one metric that at least one pod reports."""
-    replicas = _replicas(sample, current=current, settings=settings, timed_out_pods=timed_out_pods)
+    replicas = _replicas(sample, current=current, settings=settings, lost_replicas=lost_replicas)
     reason = ScalingReason.WITHIN_TARGET
     if replicas != current:
         reason = ScalingReason.LOAD_ABOVE_TARGET if replicas > current else ScalingReason.LOAD_BELOW_TARGET
@@ -167,17 +176,17 @@ def _known(sample: _Sample, *, current: int, settings: Autoscaling, timed_out_po
     )
 
 
-def _replicas(sample: _Sample, *, current: int, settings: Autoscaling, timed_out_pods: int) -> int:
+def _replicas(sample: _Sample, *, current: int, settings: Autoscaling, lost_replicas: int) -> int:
     """Replicas that bring the metric to its target; the current number if the metric is within the tolerance."""
     target, total = sample.target, sample.total
     if total > len(sample.values) * target:
-        supply = max(1, current - timed_out_pods)
+        supply = max(1, current - lost_replicas)
         tolerated = 1 + settings.behavior.scale_up.tolerance_percent / 100
         if total <= supply * target * tolerated + ROUNDING:
             return current
-        return max(current, _ceil(total / target) + timed_out_pods)
+        return max(current, _ceil(total / target) + lost_replicas)
     # Pods without a value count as loaded to their target.
-    unmeasured = sample.missing + max(0, sample.unready - timed_out_pods)
+    unmeasured = sample.missing + sample.starting
     assumed = total + unmeasured * target
     tolerated = 1 - settings.behavior.scale_down.tolerance_percent / 100
     if assumed >= (len(sample.values) + unmeasured) * target * tolerated - ROUNDING:

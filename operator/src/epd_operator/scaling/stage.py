@@ -6,9 +6,9 @@
    a stabilization window: no pods were pending, there was no panic, and no latency added a replica.
 3. Stabilization windows. In panic, scaling up does not wait for its window. The scale-down window starts again when a
    rollout is complete.
-4. No scaling down after a panic until its window has passed, during a rollout, while pods terminate, while pods are
-   pending, and while a latency that the stage causes is close to its limit. No scaling down to a number of replicas
-   with which a latency recently was above its limit.
+4. No scaling down after a panic until its window has passed, during a rollout that may go on, while pods terminate,
+   while pods are pending, and while a latency that the stage causes is close to its limit. No scaling down to a number
+   of replicas with which a latency recently was above its limit.
 5. Step policies of ``behavior``.
 6. Capacity (``capacity``): pods that have found no node for too long, or that the API server refuses, are given up.
 7. ``minReplicas`` and ``maxReplicas``, regardless of the other rules.
@@ -95,7 +95,8 @@ def propose(
         observation,
         settings=settings,
         stale_after=scaling.stale_after_seconds,
-        timed_out_pods=_lost_replicas(state, observation),
+        timed_out_pods=state.timed_out_pods(at),
+        lost_replicas=_lost_replicas(state, observation),
     )
     if need.panic:
         state = replace(state, panicked_at=at)
@@ -197,7 +198,7 @@ def _apply_windows(state: StageState, proposal: Proposal) -> tuple[StageState, P
         behavior=behavior,
         panic=proposal.need.panic,
     )
-    if proposal.observation.rolling_out and needed < current:
+    if _awaits_rollout(state, proposal.observation) and needed < current:
         # The scale-down window starts again: the current number counts as needed now.
         state = with_recommendation(state, at=at, replicas=current, current=current, window=window)
     if desired == needed:
@@ -207,6 +208,13 @@ def _apply_windows(state: StageState, proposal: Proposal) -> tuple[StageState, P
     else:
         note = f"kept at {desired} or fewer until more replicas have been needed for {up} s"
     return state, proposal.adjusted(desired, ScalingReason.STABILIZING, note)
+
+
+def _awaits_rollout(state: StageState, observation: StageObservation) -> bool:
+    """Whether a rollout delays scaling down: not if all its new pods have timed out, because it may never end."""
+    at = observation.at
+    has_failed = state.timed_out_pods(at) > 0 and not state.pending_pods(at)
+    return observation.rolling_out and not has_failed
 
 
 def _prevent_scale_down(state: StageState, proposal: Proposal) -> Proposal:
@@ -219,7 +227,7 @@ def _prevent_scale_down(state: StageState, proposal: Proposal) -> Proposal:
     if since_panic is not None and since_panic < window:
         note = f"not scaled down until {window} s after the last panic ({since_panic:.0f} s ago)"
         return proposal.adjusted(current, ScalingReason.PANIC, note)
-    if observation.rolling_out:
+    if _awaits_rollout(state, observation):
         return proposal.adjusted(current, ScalingReason.ROLLING_OUT, "not scaled down until the rollout is complete")
     if observation.terminating:
         note = f"not scaled down until the terminating pods ({observation.terminating}) have ended"
