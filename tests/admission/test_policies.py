@@ -131,7 +131,7 @@ def largest(topology: str) -> Object:
     env = [{"name": f"{number:_>3}{'A' * 240}TOKEN", "value": "1" * 200} for number in range(100, 164)]
     env = [{**variable, "name": f"A{variable['name']}"} for variable in env]
     template = {
-        "image": "a/" * 500,
+        "image": "a/" * 511 + "a",
         "volumes": [{"name": f"v{number}", "emptyDir": {}} for number in range(16)],
         "volumeMounts": [{"name": "v0", "mountPath": f"/{number:x<250}"} for number in range(32)],
     }

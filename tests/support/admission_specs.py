@@ -46,7 +46,7 @@ ENV = st.lists(
     unique_by=lambda variable: variable["name"],
 )
 LITERAL_ENV = ENV.map(lambda found: [variable for variable in found if "valueFrom" not in variable])
-IMAGES = st.sampled_from(["a", "a:latest", "r:5000/a/b-arm64:1", "r/amd64/b@sha256:0", ":", "@", "/"])
+IMAGES = st.sampled_from(["a", "a:latest", "r:5000/a/b-arm64:1", "r/amd64/b@sha256:" + "0" * 64, "[::1]:5000/a:B"])
 VOLUMES = st.sampled_from(
     [
         [],

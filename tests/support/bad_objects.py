@@ -284,6 +284,29 @@ REST = [
     Bad("a model name that is a flag", "spec.model.name", "should match '^[^", {"model.name": "--help"}),
     Bad("a served name with a space", "spec.model.servedName", "should match '^[^", {"model.servedName": "qwen vl"}),
     Bad("no image", "spec.runtime.image", "Required value", {"runtime.image": REMOVE}),
+    *(
+        Bad(f"the image {image}", "spec.runtime.image", f"not a valid image name: {fix}", {"runtime.image": image})
+        for image, fix in (
+            ("https://r.example.com/x:1", "remove https://"),
+            ("docker://r/x:1", "remove docker://"),
+            ("r.example.com/Team/x:1", "write REGISTRY/REPOSITORY:TAG, with the repository in lower case"),
+            ("Worker:1", "write REGISTRY/REPOSITORY:TAG, with the repository in lower case"),
+            ("r/x:", "write a tag after the last colon, or remove the colon"),
+            ("x@sha256:123", "write the digest as sha256: and 64 digits of 0-9 and a-f"),
+            ("x:1@sha256:" + "A" * 64, "write the digest as sha256: and 64 digits of 0-9 and a-f"),
+            ("r//x:1", "write REGISTRY/REPOSITORY:TAG"),
+            ("/x:1", "write REGISTRY/REPOSITORY:TAG"),
+            ("r/x:1:2", "write REGISTRY/REPOSITORY:TAG"),
+            ("r/x:" + "1" * 129, "write REGISTRY/REPOSITORY:TAG"),
+        )
+    ),
+    *(
+        Bad(f"an invalid image of {holder}", f"spec.{holder}.podTemplate.image", "not a valid image name",
+            {f"{holder}.podTemplate": {"image": "X:1"}}, topology)
+        for topology, holder in ((D, "frontend"), (A, "worker"), (C, "group"), (D, "encoder"), (D, "pd"))
+    ),
+    Bad("an invalid image of all pods", "spec.podTemplate.image", "not a valid image name",
+        {"podTemplate.image": "X:1"}),
     Bad("an unknown framework", "spec.runtime.framework", 'supported values: "VLLM"', {"runtime.framework": "TGI"}),
     Bad("a start-up of a second", "spec.runtime.startupTimeoutSeconds", "greater than or equal to 10",
         {"runtime.startupTimeoutSeconds": 1}),

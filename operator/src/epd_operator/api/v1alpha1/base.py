@@ -23,7 +23,31 @@ ExtendedResource = Annotated[
         message="the name of an extended resource needs a domain, such as nvidia.com/gpu or rdma/ib: add the domain",
     ),
 ]
-Image = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\t\n\f\r ]+$")]
+
+_HOST_PART = "[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?"
+_REGISTRY = f"({_HOST_PART}([.]{_HOST_PART})*|[[][0-9a-fA-F:]+[]])(:[0-9]+)?"
+_PATH_PART = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"
+_DIGEST = "@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})"
+IMAGE_NAME = f"^({_REGISTRY}/)?{_PATH_PART}(/{_PATH_PART})*(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{{0,127}})?({_DIGEST})?$"
+"""Names of images as container runtimes read them: https://pkg.go.dev/github.com/distribution/reference.
+
+A rule and not a pattern of the type, so that objects that were stored before the rule can be read.
+"""
+
+_NO_IMAGE_NAME = "not a valid image name: "
+Image = Annotated[
+    str,
+    Field(min_length=1, max_length=1024, pattern=r"^[^\t\n\f\r ]+$"),
+    Rule(
+        expression=f"self.matches('{IMAGE_NAME}')",
+        message=f"{_NO_IMAGE_NAME}write REGISTRY/REPOSITORY:TAG, with the repository in lower case",
+        message_expression=f"'{_NO_IMAGE_NAME}' + (self.contains('://') ? 'remove ' + self.split('://')[0] + '://' "
+        f": self.contains('@') && !self.matches('{_DIGEST}$') "
+        "? 'write the digest as sha256: and 64 digits of 0-9 and a-f, or remove it with its @' "
+        ": self.endsWith(':') ? 'write a tag after the last colon, or remove the colon' "
+        ": 'write REGISTRY/REPOSITORY:TAG, with the repository in lower case')",
+    ),
+]
 
 Memory = Annotated[
     Quantity,
