@@ -52,6 +52,19 @@ NEAR_MISSES: dict[str, tuple[str, dict[str, Any]]] = {
         D,
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/var/cache/worker/hub")]}},
     ),
+    "paths that only resemble those of others": (
+        D,
+        {
+            "model.storage": {"claimName": "weights", "mountPath": "/models/"},
+            "podTemplate": {
+                "volumes": [{"name": "a"}],
+                "volumeMounts": [
+                    mount("a", path)
+                    for path in ("/models-2", "/models/lora", "/a", "/a.b/", "/...", "/.a/", "/var/", "/dev/infiniband")
+                ],
+            },
+        },
+    ),
     "a stage's mount of a common volume": (
         D,
         {"podTemplate.volumes": [{"name": "a"}], "pd.podTemplate.volumeMounts": [mount("a", "/a")]},

@@ -267,6 +267,32 @@ PODS = [
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "data")]}}),
     Bad("a mount over shared memory", "spec.podTemplate.volumeMounts[0].mountPath", "mounts shared memory at /dev/shm",
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/dev/shm/")]}}),
+    *(
+        Bad(f"a mount at {path}", "spec.podTemplate.volumeMounts[0].mountPath", message,
+            {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", path)]}})
+        for path, message in (
+            *((path, "must be a path below /, without '//', '/./' and '/../'")
+              for path in ("/", "//", "/data//", "//var//cache/worker", "/var/./cache/worker", "/a/../dev", "/a/..")),
+            *((path, "a volume here would hide devices, /proc, /sys or the token of the pod")
+              for path in ("/dev", "/dev/", "/proc/", "/sys", "/var/run/secrets/kubernetes.io/serviceaccount",
+                           "/run/secrets/kubernetes.io/serviceaccount/")),
+        )
+    ),
+    Bad("two mounts at one path in two spellings", "spec.pd.podTemplate.volumeMounts",
+        "two mounts differ only in the '/' at the end",
+        {"pd.podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/x/"), mount("a", "/x")]}}),
+    *(
+        Bad(f"a mount at {path} over the model at {model}", "spec.pd.podTemplate.volumeMounts",
+            "model.storage is already mounted at this mountPath",
+            {"model.storage": {"claimName": "weights", "mountPath": model},
+             "pd.podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", path)]}})
+        for path, model in (("/models/", "/models"), ("/models", "/models/"))
+    ),
+    *(
+        Bad(f"a model at {path}", "spec.model.storage.mountPath", "the volume is read-only, so nothing can be mounted",
+            {"model.storage": {"claimName": "weights", "mountPath": path}})
+        for path in ("/var", "/var/cache/", "/run")
+    ),
     Bad("a mount over the cache", "spec.podTemplate.volumeMounts[0].mountPath", "a cache at /var/cache/worker",
         {"podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/var/cache/worker")]}}),
     Bad("a mount over the model", "spec.podTemplate.volumeMounts", "model.storage is already mounted at this mountPath",

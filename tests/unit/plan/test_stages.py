@@ -289,6 +289,13 @@ def test_a_stages_volume_and_mount_replace_those_of_all_pods_with_the_same_key()
     assert [m for m in main(template)["volumeMounts"] if m["mountPath"] == "/data"] == own["volumeMounts"]
 
 
+def test_a_mount_of_an_object_older_than_the_rules_replaces_that_of_another_spelling() -> None:
+    mounts = [{"name": "data", "mountPath": path} for path in ("/data/", "//data", "/data/x/..", "/data-2")]
+    template = {"volumes": [{"name": "data", "emptyDir": {}}], "volumeMounts": mounts}
+    paths = {m["mountPath"] for m in main(pods(spec("Aggregated", podTemplate=template))["worker"])["volumeMounts"]}
+    assert paths == {"/var/cache/worker", "/dev/shm", "/data/x/..", "/data-2"}
+
+
 def test_only_containers_with_an_rdma_device_may_lock_memory() -> None:
     may_lock = {
         (stage, container["name"])
@@ -329,6 +336,9 @@ def test_limits_for_requests_with_several_images_are_set_and_users_can_change_th
     [
         ({"name": "HF_HOME", "value": "/models"}, True),
         ({"name": "HF_HUB_CACHE", "value": "/models/hub/"}, True),
+        ({"name": "HF_HUB_CACHE", "value": "//models/./hub"}, True),
+        ({"name": "HF_HUB_CACHE", "value": "/models/../hub"}, False),
+        ({"name": "HF_HUB_CACHE", "value": "models"}, False),
         ({"name": "HF_HUB_CACHE", "value": "/models-2/hub"}, False),
         ({"name": "HF_HUB_CACHE"}, False),
         ({"name": "OTHER", "value": "/models"}, False),

@@ -54,9 +54,8 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
 - name: UnusedStorage
   fine: >-
     !has(object.spec.model.storage) || variables.hasHuggingFaceFolder
-    || object.spec.model.name == object.spec.model.storage.mountPath
-    || object.spec.model.name.startsWith(object.spec.model.storage.mountPath
-    + (object.spec.model.storage.mountPath.endsWith('/') ? '' : '/'))
+    || (object.spec.model.name + '/').replace('/./', '/').replace('//', '/').startsWith(
+    (object.spec.model.storage.mountPath + '/').replace('//', '/'))
   message: >-
     'spec.model.name: ' + object.spec.model.name + ' is not below ' + object.spec.model.storage.mountPath + ', so the
     volume of spec.model.storage is not used. Set the path of the model on the volume, or set HF_HUB_CACHE in

@@ -94,14 +94,34 @@ CACHE_PATH = "/var/cache/worker"
 """Cache and home directory of the processes in a pod."""
 OWNED_MOUNT_PATHS = (SHARED_MEMORY_PATH, CACHE_PATH)
 """Mount paths of the operator's own volumes."""
+_ACCOUNT_PATH = "run/secrets/kubernetes.io/serviceaccount"
+TOKEN_PATHS = (f"/{_ACCOUNT_PATH}", f"/var/{_ACCOUNT_PATH}")
+"""The token for discovery: /var/run is a link to /run. Kubernetes does not mount it over a volume at this path."""
+NEEDED_PATHS = ("/dev", "/proc", "/sys", *TOKEN_PATHS)
+"""Folders that the container runtime and Kubernetes fill, and that every process needs."""
+
+
+def with_slash(path: str) -> str:
+    """CEL: a path that ends with one slash, so that two spellings of a path that MountPath accepts are equal."""
+    return f"({path} + '/').replace('//', '/')"
+
 
 MountPath = Annotated[
     str,
-    Field(min_length=2, max_length=256, pattern=r"^/[^:]*$"),
+    Field(min_length=1, max_length=256, pattern=r"^/[^:]*$"),
+    Rule(
+        expression="self != '/' && !self.matches('//|/[.][.]?(/|$)')",
+        message="must be a path below /, without '//', '/./' and '/../': set for example /data",
+    ),
     Rule(
         expression=f"!(self in {[path + end for path in OWNED_MOUNT_PATHS for end in ('', '/')]})",
         message=f"the operator mounts shared memory at {SHARED_MEMORY_PATH} (see sharedMemory) and a cache at "
         f"{CACHE_PATH}: choose another path, or a path below these",
+    ),
+    Rule(
+        expression=f"!(self in {[path + end for path in NEEDED_PATHS for end in ('', '/')]})",
+        message="a volume here would hide devices, /proc, /sys or the token of the pod: choose another path, such as "
+        "/data",
     ),
 ]
 
@@ -171,5 +191,11 @@ class PodTemplate(ApiModel):
             message="annotations with the prefixes epd.dev/ and nvidia.com/dynamo- are set by the operator: use "
             "another prefix",
             field_path=".annotations",
+        ),
+        Rule(
+            expression="!has(self.volumeMounts) || self.volumeMounts.all(m, "
+            "!self.volumeMounts.exists(other, other.mountPath == m.mountPath + '/'))",
+            message="two mounts differ only in the '/' at the end of their paths: choose another path for one of them",
+            field_path=".volumeMounts",
         ),
     )

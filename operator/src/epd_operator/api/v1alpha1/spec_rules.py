@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from epd_operator.api.markers import Rule
+from epd_operator.api.v1alpha1.pod_template import with_slash
 from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName
 
 STAGES = tuple(StageName)
@@ -75,7 +76,7 @@ def _mount_rules(template: str, *, volumes: tuple[str, ...]) -> Iterator[Rule]:
     )
     yield Rule(
         expression=f"{without} || !has(self.model.storage) "
-        f"|| !{mounts}.exists(m, m.mountPath == self.model.storage.mountPath)",
+        f"|| !{mounts}.exists(m, {with_slash('m.mountPath')} == {with_slash('self.model.storage.mountPath')})",
         message="model.storage is already mounted at this mountPath: choose another path for one of them",
         field_path=f".{template}.volumeMounts",
     )

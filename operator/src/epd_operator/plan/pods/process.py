@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 from epd_operator.api.v1alpha1.env import EnvVar
@@ -16,6 +15,7 @@ from epd_operator.backends.backend import Backend, EngineSettings
 from epd_operator.backends.dynamo import Role
 from epd_operator.backends.registry import BACKENDS
 from epd_operator.objects.identity import Identity
+from epd_operator.objects.paths import normal
 from epd_operator.plan.devices.transfer import ucx_environment
 
 HTTP_PORT = 8000
@@ -159,9 +159,9 @@ def _has_hub_cache_on_volume(spec: EPDDeploymentSpec) -> bool:
     """Whether runtime.env places the cache of Hugging Face on the volume of model.storage."""
     if spec.model.storage is None:
         return False
-    root = PurePosixPath(spec.model.storage.mount_path)
+    root = normal(spec.model.storage.mount_path)
     return any(
-        variable.name in HUB_CACHE_VARIABLES and PurePosixPath(variable.value or ".").is_relative_to(root)
+        variable.name in HUB_CACHE_VARIABLES and normal(variable.value or ".").is_relative_to(root)
         for variable in spec.runtime.env or ()
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, PodTemplate, Reso
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.backends.dynamo import DISCOVERY_LABELS
 from epd_operator.objects.identity import Identity, StageKey
+from epd_operator.objects.paths import normal
 from epd_operator.plan.devices.gpu import Placement
 from epd_operator.plan.devices.transfer import rdma_capabilities, rdma_limits
 from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_COMMAND
@@ -149,7 +151,7 @@ class PodBuilder:
         if self._spec.model.storage is not None:
             mounts.append({"name": "epd-model", "mountPath": self._spec.model.storage.mount_path, "readOnly": True})
         mounts += [mount for template in self._templates for mount in template.volume_mounts or ()]
-        return _unique("mountPath", mounts)
+        return _unique("mountPath", mounts, normalise=normal)
 
     def _merged(self, name: str) -> dict[str, str]:
         """A map of both pod templates; the stage's template overrides the general one."""
@@ -161,12 +163,13 @@ class PodBuilder:
         return next((value for value in reversed(values) if value is not None), None)
 
 
-def _unique(key: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unique(key: str, items: list[dict[str, Any]], *, normalise: Callable[[str], object] = str) -> list[dict[str, Any]]:
     """The items of a list that Kubernetes keeps as a map: of several items with the same key the last is kept."""
-    found: dict[Any, dict[str, Any]] = {}
+    found: dict[object, dict[str, Any]] = {}
     for item in items:
-        found.pop(item[key], None)
-        found[item[key]] = item
+        identity = normalise(item[key])
+        found.pop(identity, None)
+        found[identity] = item
     return list(found.values())
 
 
