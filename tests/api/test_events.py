@@ -19,9 +19,10 @@ from epd_operator.scaling.model import Decision, ScalingReason
 from epd_operator.telemetry.deployment_metrics import DeploymentMetrics
 from epd_operator.telemetry.event_recorder import RATE, EventOutcome, EventRecorder
 from epd_operator.telemetry.reports import Reports
+from support.life_cycle import RUNNING, patch, pods, report_status
 from support.operated import PRIMARIES, World
 from support.specs import raw_spec
-from support.waiting import PATIENCE_SECONDS
+from support.waiting import PATIENCE_SECONDS, eventually
 
 
 class Instance:
@@ -107,6 +108,35 @@ async def test_consecutive_instances_report_only_once_that_an_object_becomes_rea
     regarding = (await events(world))[0]["regarding"]
     assert (regarding["kind"], regarding["name"]) == ("EPDDeployment", "qwen")
     assert regarding["uid"] == primary["metadata"]["uid"]
+
+
+async def test_a_change_of_replicas_is_not_reported_as_a_rollout_and_a_new_template_is_once(live_world: World) -> None:
+    world = live_world
+    world.create(raw_spec("Aggregated"))
+    async with instance(world) as operator:
+
+        async def run() -> None:
+            """Act as kubelets on which all pods run, until the object is ready."""
+
+            async def is_ready() -> bool:
+                await operator.reconcile(1)
+                for component in ("frontend", "worker"):
+                    for pod in await pods(world, component):
+                        report_status(world, pod, RUNNING)
+                return (await world.conditions())["Ready"]["status"] == "True"
+
+            await eventually(is_ready, state=world.conditions)
+
+        await run()
+        for replicas in (4, 1):
+            patch(world, {"spec": {"worker": {"replicas": replicas}}})
+            await run()
+        assert "RollingOut" not in [reason for _, reason in await reasons(world)]
+        patch(world, {"spec": {"worker": {"args": ["--enforce-eager"]}}})
+        await run()
+        await operator.written(6)
+    (rollout,) = [event for event in await events(world) if event["reason"] == "RollingOut"]
+    assert "series" not in rollout
 
 
 async def test_a_failed_image_pull_is_reported_with_the_message_of_the_pod_and_so_is_the_loss_of_service(

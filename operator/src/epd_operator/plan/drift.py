@@ -14,7 +14,12 @@ from typing import Any
 from epd_operator.objects.quantities import are_equal
 
 PLAN_HASH_ANNOTATION = "epd.dev/plan-hash"
-"""Hash of the planned child. It shows that a field was removed from the plan; the live object cannot show that."""
+"""Hash of the planned child. It shows that a field was removed from the plan; the live object cannot show that.
+
+The hash of the child's pod template follows after a dash. It tells a change that replaces pods from any other.
+"""
+TEMPLATE = ("spec", "template")
+"""Path of the pod template of a child."""
 
 _MERGE_KEYS = {
     "containers": "name",
@@ -104,13 +109,22 @@ class Difference:
 def with_plan_hash(child: dict[str, Any]) -> dict[str, Any]:
     """The planned child with its hash as an annotation."""
     metadata = child["metadata"]
-    annotations = {**metadata.get("annotations", {}), PLAN_HASH_ANNOTATION: _hash(child)}
+    template = child.get("spec", {}).get("template")
+    value = _hash(child) if template is None else f"{_hash(child)}-{_hash(template)}"
+    annotations = {**metadata.get("annotations", {}), PLAN_HASH_ANNOTATION: value}
     return {**child, "metadata": {**metadata, "annotations": annotations}}
 
 
 def plan_hash(child: Mapping[str, Any]) -> str:
     """The hash of a planned child that `with_plan_hash` returned."""
     return str(child["metadata"]["annotations"][PLAN_HASH_ANNOTATION])
+
+
+def has_new_template(planned: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether the pod template of a planned child is another than that of the plan that was applied last."""
+    annotations = live.get("metadata", {}).get("annotations") or {}
+    applied = str(annotations.get(PLAN_HASH_ANNOTATION))
+    return plan_hash(planned).partition("-")[2] != applied.partition("-")[2]
 
 
 def values_hash(found: Iterable[Difference]) -> str:

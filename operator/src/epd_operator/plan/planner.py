@@ -11,7 +11,16 @@ from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import ChildContext, Settings
 from epd_operator.plan.children.registry import CHILDREN, child_kind
 from epd_operator.plan.children.stage_scale import scale_seeds, scale_statuses
-from epd_operator.plan.drift import Difference, differences, must_recreate, plan_hash, values_hash, with_plan_hash
+from epd_operator.plan.drift import (
+    TEMPLATE,
+    Difference,
+    differences,
+    has_new_template,
+    must_recreate,
+    plan_hash,
+    values_hash,
+    with_plan_hash,
+)
 from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject, Observation
 from epd_operator.plan.replicas import replicas_of, settings_of
 from epd_operator.plan.rollout.deletion_cost import deletion_costs
@@ -30,6 +39,7 @@ class Plan:
         children: every child that should exist now.
         apply: children that are missing or have drifted, in the order in which they are applied.
         recreate: those of them that have drifted in an immutable field: they are recreated.
+        new_templates: those of them whose apply replaces their pods.
         delete: children that should not exist.
         seeds: first contents of scale objects that do not exist yet; applied before the scale objects.
         deletion_costs: pods of stages that are scaled down, with their deletion costs; applied before the children.
@@ -41,13 +51,18 @@ class Plan:
     apply: tuple[dict[str, Any], ...]
     delete: tuple[ChildKey, ...]
     recreate: frozenset[ChildKey] = frozenset()
+    new_templates: frozenset[ChildKey] = frozenset()
     seeds: tuple[dict[str, Any], ...] = ()
     deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
 
     def without_unchanged(self, unchanged: Collection[ChildKey]) -> Plan:
         """The plan without the children whose spec was not changed when they were applied."""
-        return replace(self, apply=tuple(child for child in self.apply if ChildKey.of(child) not in unchanged))
+        return replace(
+            self,
+            apply=tuple(child for child in self.apply if ChildKey.of(child) not in unchanged),
+            new_templates=self.new_templates.difference(unchanged),
+        )
 
 
 def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Settings = DEFAULTS) -> Plan:
@@ -73,6 +88,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
         children=children,
         apply=drifted,
         recreate=frozenset(ChildKey.of(child) for child in drifted if _must_be_recreated(child, live)),
+        new_templates=frozenset(ChildKey.of(child) for child in drifted if _replaces_pods(child, observation)),
         delete=tuple(sorted(key for key in live if key not in keys)),
         seeds=tuple(scale_seeds(context)),
         deletion_costs=tuple(pod for stage in stages for pod in deletion_costs(stage, observation=observation)),
@@ -106,6 +122,18 @@ def is_admitted(
     if record.is_unstable:
         return {str(difference) for difference in found} <= set(record.fields)
     return record.values == values_hash(found)
+
+
+def _replaces_pods(child: dict[str, Any], observation: Observation) -> bool:
+    """Whether the live child gets another pod template: a new one, or the planned one again after an edit."""
+    key = ChildKey.of(child)
+    live = observation.children.get(key)
+    if live is None or has_new_template(child, live):
+        return True
+    record = observation.admitted.get(key)
+    admitted = record.fields if record is not None and record.uid == live["metadata"].get("uid") else ()
+    found = differences(child, live, rules=child_kind(child["kind"]).drift)
+    return any(d.path[: len(TEMPLATE)] == TEMPLATE and str(d) not in admitted for d in found)
 
 
 def _must_be_recreated(child: dict[str, Any], live: Mapping[ChildKey, KubernetesObject]) -> bool:

@@ -99,8 +99,9 @@ def test_of_stages_that_are_starting_the_one_that_the_frontends_wait_for_is_told
 def test_a_status_from_before_the_last_change_is_not_believed() -> None:
     world = settled()
     world.children[ChildKey("Deployment", "qwen-pd")]["metadata"]["generation"] += 1
-    found = status(world.observation())
-    assert condition(found, "Ready")["status"] == "False"
+    found = condition(status(world.observation()), "Ready")
+    assert (found["status"], found["reason"]) == ("False", "PodsStarting")
+    assert "Kubernetes has not yet processed the last change of the Deployment" in found["message"]
 
 
 def test_refused_pods_are_explained_with_the_api_servers_words() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from epd_operator.objects.identity import COMPONENT_LABEL
 from epd_operator.objects.pod_events import PodEvent
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.observation import Admitted, ChildKey, Observation
 from epd_operator.plan.planner import make_plan
 from epd_operator.plan.status.builder import status_of
 from support.specs import spec
-from support.world import NOW
-from unit.plan.status.test_builder import settled
+from support.world import NOW, World
+from unit.plan.status.test_builder import IDENTITY, settled
 
 TIMED_OUT = {
     "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
@@ -120,3 +120,70 @@ def test_an_event_of_one_pod_is_the_problem_of_its_stage() -> None:
     reason, message = stage_of(observation)
     assert reason == "VolumeNotReady"
     assert message.startswith("pod p: a volume is not ready: no such ConfigMap")
+
+
+PD = ChildKey("Deployment", "qwen-pd")
+IMAGE = "spec.template.spec.containers[main].image"
+ARGS = {"args": ["--enforce-eager"]}
+
+
+def reasons_of_change(
+    before: dict[str, Any], after: dict[str, Any], *, admission: dict[str, Any] | None = None, edited: bool = False
+) -> list[str]:
+    """Reasons of stage pd when a change is applied, and before Kubernetes has observed it."""
+    world = World(IDENTITY)
+    first, second = (spec(pd={"pool": "gb200", "replicas": 3, **stage}) for stage in (before, after))
+    for _ in range(20):
+        world.apply(make_plan(first, observation=world.observation()))
+        world.step()
+    if admission is not None or edited:
+        world.children[PD]["spec"]["template"]["spec"]["containers"][0]["image"] = "mirror.example.com/worker:1"
+    stale, admitted = world.children[PD]["status"], {}
+    if admission is not None:
+        record = Admitted(uid=world.children[PD]["metadata"]["uid"], plan="p", values="v", fields=(IMAGE,))
+        admitted = {PD: replace(record, **admission)}
+    found = []
+    for _ in range(2):
+        observation = replace(world.observation(), admitted=admitted)
+        plan = make_plan(second, observation=observation)
+        world.status = status_of(second, plan=plan, observation=observation, now=NOW)
+        found.append(next(s for s in world.status["stages"] if s["name"] == "pd").get("reason", ""))
+        world.apply(plan)
+        world.children[PD]["status"] = dict(stale)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reasons"),
+    [
+        ({}, {"replicas": 5}, ["PodsStarting", "PodsStarting"]),
+        ({}, {"replicas": 1}, ["ScalingDown", "ScalingDown"]),
+        ({}, {"rollout": {"maxSurge": 2}}, ["", "PodsStarting"]),
+        ({}, ARGS, ["RollingOut", "RollingOut"]),
+        (ARGS, {"replicas": 5}, ["RollingOut", "RollingOut"]),
+        ({"env": [{"name": "DYN_LOG", "value": "debug"}]}, {"replicas": 5}, ["RollingOut", "RollingOut"]),
+    ],
+    ids=["up", "down", "limits", "arguments", "arguments removed and up", "variable removed and up"],
+)
+def test_only_a_change_of_the_template_is_a_rollout(
+    before: dict[str, Any], after: dict[str, Any], reasons: list[str]
+) -> None:
+    assert reasons_of_change(before, after) == reasons
+
+
+def test_fields_that_admission_sets_make_no_rollout_of_a_change_of_replicas() -> None:
+    assert reasons_of_change({}, {"replicas": 5}, admission={})[0] == "PodsStarting"
+    assert reasons_of_change({}, {"replicas": 5}, admission={"uid": "of an earlier Deployment"})[0] == "RollingOut"
+
+
+def test_the_undoing_of_an_edit_of_the_template_is_a_rollout() -> None:
+    assert reasons_of_change({}, {}, edited=True)[0] == "RollingOut"
+
+
+@pytest.mark.parametrize("reported", [None, "RollingOut", 5])
+def test_a_status_that_others_wrote_never_raises_and_the_stage_is_not_ready(reported: Any) -> None:
+    world = settled()
+    world.children[PD]["metadata"]["generation"] += 1
+    world.status = {"stages": [{"name": "pd", "reason": reported}]}
+    reason, _ = stage_of(world.observation())
+    assert reason == ("RollingOut" if reported == "RollingOut" else "PodsStarting")

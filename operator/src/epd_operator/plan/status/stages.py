@@ -57,22 +57,23 @@ class StageProgress:
 
 def stage_progress(plan: Plan, *, observation: Observation) -> list[StageProgress]:
     """The progress of all stages of the topology."""
-    to_apply = {ChildKey.of(child) for child in plan.apply}
     startable = {ChildKey.of(child) for child in plan.children}
     stages = []
     for stage in plan.stages:
         key = ChildKey(DEPLOYMENT.kind, observation.identity.child_name(stage.key))
         if key in startable:
-            stages.append(_progress(stage, is_outdated=key in to_apply, observation=observation))
+            stages.append(_progress(stage, has_new_template=key in plan.new_templates, observation=observation))
         else:
             message = f"{stage.key} pods are created when the first encoder is ready"
             stages.append(StageProgress(plan=stage, problem=Problem(Reason.WAITING_FOR_ENCODER, message)))
     return stages
 
 
-def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) -> StageProgress:
+def _progress(stage: StagePlan, *, has_new_template: bool, observation: Observation) -> StageProgress:
     live = progress_of(observation.deployment_of(stage.key))
-    updated = 0 if is_outdated or not live.is_observed else live.updated
+    # Until Kubernetes has observed a new template, it counts the pods of the one before as updated.
+    begins = has_new_template or (not live.is_observed and _reported(stage, observation) == Reason.ROLLING_OUT)
+    updated = 0 if begins else live.updated
     progress = StageProgress(
         plan=stage,
         ready=live.ready,
@@ -85,7 +86,15 @@ def _progress(stage: StagePlan, *, is_outdated: bool, observation: Observation) 
     if live.refusal is not None and updated < stage.replicas:
         return replace(progress, problem=_refused(progress, refusal=live.refusal))
     found = _pod_problem(progress, observation=observation)
-    return replace(progress, problem=_if_late(found, live=live, stage=progress, is_outdated=is_outdated))
+    if found is None and not live.is_observed:
+        found = Problem(Reason.PODS_STARTING, "Kubernetes has not yet processed the last change of the Deployment")
+    return replace(progress, problem=_if_late(found, live=live, stage=progress, begins=begins))
+
+
+def _reported(stage: StagePlan, observation: Observation) -> str | None:
+    """The reason of the stage in the observed status."""
+    stages = observation.status.get("stages") or ()
+    return next((known.get("reason") for known in stages if known.get("name") == stage.name), None)
 
 
 def _refused(stage: StageProgress, *, refusal: Refusal) -> Problem:
@@ -103,12 +112,12 @@ def _without_surge(stage: StagePlan) -> str:
     )
 
 
-def _if_late(problem: Problem | None, *, live: Progress, stage: StageProgress, is_outdated: bool) -> Problem | None:
+def _if_late(problem: Problem | None, *, live: Progress, stage: StageProgress, begins: bool) -> Problem | None:
     """ProgressDeadlineExceeded instead of work in progress, if Kubernetes reports it.
 
     Not for frontends: they are ready only when workers are, and wait for them without a limit.
     """
-    late = live.timed_out is not None and live.is_observed and not is_outdated
+    late = live.timed_out is not None and live.is_observed and not begins
     if problem is None or not late or stage.plan.name is StageName.FRONTEND:
         return problem
     if problem.reason not in (Reason.PODS_STARTING, Reason.ROLLING_OUT):
