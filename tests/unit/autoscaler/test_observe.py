@@ -141,3 +141,8 @@ def test_refused_pods_are_observed_with_the_time_and_the_answer(message: str, by
     timeless = observed(failures=[failure]).refusal
     assert timeless is not None
     assert timeless.seconds == 0
+
+
+def test_a_refused_replica_set_limits_nothing_because_the_one_before_still_creates_pods() -> None:
+    failed = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": "exceeded quota"}
+    assert observed(failures=[{**failed, "lastTransitionTime": "2025-12-31T23:00:00Z"}]).refusal is None

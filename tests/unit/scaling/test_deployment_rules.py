@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode, RatioBand, Scaling
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
+from epd_operator.scaling.capacity import FREED_AFTER_SECONDS, REFUSED_AFTER_SECONDS
 from epd_operator.scaling.decision import decide_all
-from epd_operator.scaling.model import Decision, ScalingReason, StageObservation
-from unit.scaling.builders import AT_ONCE, even, seen, settings
+from epd_operator.scaling.model import Decision, NodeSupply, PodLoad, PodRefusal, ScalingReason, StageObservation
+from unit.scaling.builders import AT_ONCE, even, pods, seen, settings
 
 E, P, F = StageKey(StageName.ENCODER), StageKey(StageName.PD), StageKey(StageName.FRONTEND)
 QUICK = settings(behavior=AT_ONCE)
@@ -87,7 +89,7 @@ def test_a_lagging_stage_that_is_not_scaled_here_is_named_by_the_other() -> None
     external = Autoscaling(mode=AutoscalingMode.EXTERNAL, max_replicas=20)
     found = decided([even(5, 1, stage=E), even(80, 8, stage=P)], {E: external, P: QUICK}, **band(50, 200))
     assert set(found) == {P}
-    assert "requires at least 4 replicas of stage encoder, which has 1" in found[P].message
+    assert "requires at least 4 replicas of stage encoder, of which 1 can run" in found[P].message
 
 
 def test_a_stage_that_is_not_scaled_here_counts_for_the_band() -> None:
@@ -126,6 +128,63 @@ def test_gpus_of_each_replica_and_of_stages_that_are_not_scaled_count() -> None:
         [frontend, even(1, 2, stage=E), even(80, 2, stage=P, gpus_per_replica=4)], {P: QUICK}, gpu_budget=14
     )
     assert desired(found) == (3,)
+
+
+REFUSAL = PodRefusal(message="exceeded quota: gpus", seconds=REFUSED_AFTER_SECONDS, by_quota=True)
+CANNOT_RUN: dict[str, dict[str, Any]] = {
+    "refused": {"replicas": 6, "refusal": REFUSAL},
+    "without a node": {
+        "pods": (*pods([1.0] * 2, at=1000.0), *(PodLoad(name=f"u{n}", ready=False, scheduled=False) for n in range(4))),
+        "replicas": 6,
+        "unschedulable_seconds": 1200.0,
+    },
+}
+MAYBE_SOON: dict[str, dict[str, Any]] = {
+    "refused for a moment": {"replicas": 6, "refusal": replace(REFUSAL, seconds=REFUSED_AFTER_SECONDS - 1)},
+    "without a node for a moment": {**CANNOT_RUN["without a node"], "unschedulable_seconds": 1199.0},
+    "a node is coming": {**CANNOT_RUN["without a node"], "nodes": NodeSupply.COMING},
+    "pods terminate": {**CANNOT_RUN["refused"], "terminating": 1},
+    "starting": {"starting": 4},
+}
+UNSCALED: dict[str, Autoscaling | None] = {
+    "fixed": None,
+    "External": Autoscaling(mode=AutoscalingMode.EXTERNAL, max_replicas=20),
+}
+
+
+@pytest.mark.parametrize("chosen", UNSCALED.values(), ids=UNSCALED)
+@pytest.mark.parametrize("shortage", CANNOT_RUN.values(), ids=CANNOT_RUN)
+def test_pods_that_cannot_run_of_a_stage_that_is_not_scaled_here_use_no_budget(
+    shortage: dict[str, Any], chosen: Autoscaling | None
+) -> None:
+    encoders = seen([1.0] * 2, stage=E, **shortage)
+    found = decided([encoders, even(90, 2, stage=P)], {E: chosen, P: QUICK}, gpu_budget=8)
+    assert desired(found) == (6,)
+
+
+@pytest.mark.parametrize("changes", MAYBE_SOON.values(), ids=MAYBE_SOON)
+def test_pods_of_a_stage_that_is_not_scaled_here_use_the_budget_while_they_may_still_run(
+    changes: dict[str, Any],
+) -> None:
+    encoders = seen([1.0] * 2, stage=E, **changes)
+    found = decided([encoders, even(90, 2, stage=P)], {P: QUICK}, gpu_budget=8)
+    assert desired(found) == (2,)
+
+
+def test_gpus_that_have_just_become_free_belong_to_the_pods_that_wait_for_them() -> None:
+    refused = {"stage": E, **CANNOT_RUN["refused"]}
+    states, granted = {}, []
+    for at in (1000.0, 1015.0, 1000.0 + FREED_AFTER_SECONDS):
+        encoders = seen([1.0] * 2, at=at, terminating=int(at == 1000.0), **refused)
+        observations = [encoders, even(90, 2, stage=P, at=at)]
+        states, decisions = decide_all(states, observations, {P: QUICK}, Scaling(gpu_budget=8))
+        granted.append(decisions[0].desired)
+    assert granted == [2, 2, 6]
+
+
+def test_the_band_counts_only_encoders_that_can_run() -> None:
+    encoders = seen([1.0] * 2, stage=E, **CANNOT_RUN["refused"])
+    assert desired(decided([encoders, even(2, 2, stage=P)], {P: QUICK}, **band(50, 100))) == (2,)
 
 
 def test_gpus_of_leaving_pods_delay_growth_but_take_nothing_away() -> None:

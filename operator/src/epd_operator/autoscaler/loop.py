@@ -63,7 +63,7 @@ class _ScaledDeployment:
         spec: its spec, from the last reconcile.
         observation: its observed state, from the last reconcile.
         due: time of the next decision.
-        states: states of the stages that the operator scales, for the next decision.
+        states: states of the stages, for the next decision.
         decisions: the decisions that the reconciler uses.
     """
 

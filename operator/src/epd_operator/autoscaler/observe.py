@@ -86,7 +86,8 @@ def _observe(
 
 
 def _refusal(refusal: Refusal | None, *, now: datetime) -> PodRefusal | None:
-    if refusal is None:
+    """The refusal of pods. If only a new ReplicaSet is refused, the existing ones still create pods."""
+    if refusal is None or not refusal.of_pods:
         return None
     seconds = _seconds_since(refusal.since, now=now)
     return PodRefusal(message=refusal.message, seconds=seconds, by_quota=refusal.by_quota)

@@ -15,19 +15,24 @@ from epd_operator.scaling.stage import Proposal
 
 
 def within_budget(
-    proposals: Mapping[StageKey, Proposal], *, observations: Iterable[StageObservation], budget: int | None
+    proposals: Mapping[StageKey, Proposal],
+    *,
+    fixed: Mapping[StageKey, int],
+    observations: Iterable[StageObservation],
+    budget: int | None,
 ) -> dict[StageKey, Proposal]:
     """Proposals that fit the budget together.
 
     Args:
         proposals: proposals of the stages that the operator scales.
-        observations: all stages; the others count with the replicas that they have.
+        fixed: replicas of the other stages that can run.
+        observations: all stages.
         budget: GPUs for all stages; None means no limit.
     """
     if budget is None:
         return dict(proposals)
     stages = list(observations)
-    unscaled_gpus = sum(o.replicas * o.gpus_per_replica for o in stages if o.stage not in proposals)
+    unscaled_gpus = sum(fixed.get(o.stage, 0) * o.gpus_per_replica for o in stages)
     terminating_gpus = sum(o.terminating * o.gpus_per_replica for o in stages)
     granted = {stage: min(p.lowest, p.desired) for stage, p in proposals.items()}
     existing = {stage: max(granted[stage], min(p.current, p.desired)) for stage, p in proposals.items()}

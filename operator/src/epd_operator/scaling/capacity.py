@@ -57,16 +57,39 @@ def with_capacity_limit(state: StageState, *, observation: StageObservation, uns
         unschedulable_after: for how long pods may wait for a node, in seconds.
     """
     limit, at = state.capacity_limit, observation.at
-    if observation.terminating:
-        state = replace(state, terminated_at=at)
+    state = _with_terminating_pods(state, observation)
     shortage = _shortage(observation, unschedulable_after=unschedulable_after)
     if shortage is not None:
-        if at - state.terminated_at < FREED_AFTER_SECONDS:
+        if _is_about_to_free(state, at=at):
             return state
         return replace(state, capacity_limit=_limit(shortage, before=limit, at=at))
     if limit is not None and _running(observation, limit=limit) > limit.replicas:
         return replace(state, capacity_limit=None)
     return state
+
+
+def possible_replicas(
+    state: StageState, *, observation: StageObservation, unschedulable_after: float
+) -> tuple[StageState, int]:
+    """How many replicas of a stage that is not scaled here can run, and its updated state.
+
+    There is no limit to try again later: its user, or an external autoscaler, keeps asking for its replicas, and they
+    count as soon as they can run.
+    """
+    state = StageState(terminated_at=_with_terminating_pods(state, observation).terminated_at)
+    shortage = _shortage(observation, unschedulable_after=unschedulable_after)
+    if shortage is None or _is_about_to_free(state, at=observation.at):
+        return state, observation.replicas
+    return state, min(shortage.replicas, observation.replicas)
+
+
+def _with_terminating_pods(state: StageState, observation: StageObservation) -> StageState:
+    return replace(state, terminated_at=observation.at) if observation.terminating else state
+
+
+def _is_about_to_free(state: StageState, *, at: float) -> bool:
+    """Whether pods terminate, or have just ended, so that pods of the stage may soon run in their place."""
+    return at - state.terminated_at < FREED_AFTER_SECONDS
 
 
 def _shortage(observation: StageObservation, *, unschedulable_after: float) -> _Shortage | None:

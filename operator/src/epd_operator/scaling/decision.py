@@ -7,7 +7,7 @@
 
 The bounds hold after each rule: rule 2 never raises above ``maxReplicas``, and rule 3 never lowers below
 ``minReplicas``. Stages without autoscaling, or in mode External, are not changed, but count in rules 2 and 3 with the
-replicas that they have.
+replicas that can run: not with pods that the API server refuses, or that have found no node for too long.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode, Scaling, ServiceLevel
 from epd_operator.objects.identity import StageKey
 from epd_operator.scaling.budget import within_budget
+from epd_operator.scaling.capacity import possible_replicas
 from epd_operator.scaling.model import Decision, StageObservation
 from epd_operator.scaling.ratio import with_ratio
 from epd_operator.scaling.service_level import Latency, slo_risks
@@ -53,7 +54,11 @@ def decide_all(
     for observation in observations:
         stage, autoscaling = observation.stage, settings.get(observation.stage)
         if autoscaling is None or autoscaling.mode is not AutoscalingMode.INTERNAL:
-            fixed[stage] = observation.replicas
+            after[stage], fixed[stage] = possible_replicas(
+                states.get(stage, StageState()),
+                observation=observation,
+                unschedulable_after=scaling.unschedulable_after_seconds,
+            )
             continue
         after[stage], proposals[stage] = propose(
             states.get(stage, StageState()),
@@ -63,7 +68,7 @@ def decide_all(
             slo_risk=risks.get(stage),
         )
     proposals = with_ratio(proposals, fixed=fixed, band=scaling.encoders_per_pd)
-    proposals = within_budget(proposals, observations=observations, budget=scaling.gpu_budget)
+    proposals = within_budget(proposals, fixed=fixed, observations=observations, budget=scaling.gpu_budget)
     decisions = []
     for stage, proposal in proposals.items():
         after[stage], decision = finalize(after[stage], proposal)

@@ -23,7 +23,7 @@ def with_ratio(
 
     Args:
         proposals: proposals of the stages that the operator scales.
-        fixed: replicas of the stages that the operator does not scale.
+        fixed: replicas of the other stages that can run.
         band: the allowed ratio; it applies only to revisions that have both encoders and PD workers.
     """
     result = dict(proposals)
@@ -66,7 +66,7 @@ def _raise_stage(
         lagging: the stage that has too few replicas.
         low: its lowest number with an allowed ratio.
         high: its highest number with an allowed ratio; below ``low`` if no whole number has one.
-        now: its proposed replicas, or the replicas that it has if the operator does not scale it.
+        now: its proposed replicas, or those that can run if the operator does not scale it.
         other: the other stage, whose message names a stage that cannot be raised.
         band: the allowed ratio.
     """
@@ -74,8 +74,8 @@ def _raise_stage(
     if lagging not in proposals:
         proposal = proposals[other]
         note = (
-            f"{limits} requires at least {low} replicas of stage {lagging}, which has {now} and is not scaled by the "
-            "operator"
+            f"{limits} requires at least {low} replicas of stage {lagging}, of which {now} can run and which is not "
+            "scaled by the operator"
         )
         return {**proposals, other: proposal.adjusted(proposal.desired, proposal.reason, note)}
     proposal = proposals[lagging]
