@@ -156,4 +156,4 @@ def test_users_cannot_set_the_variables_of_any_rendered_process(decoding: str) -
         names |= {name for p in rendered.parsed(rendered.containers(template)[-1]).processes for name in p.environment}
     assert {"HOME", "NIXL_TELEMETRY_PROMETHEUS_PORT", "DYN_SYSTEM_PORT"} <= names
     open_to_users = {n for n in names if not n.startswith(OWNED_VARIABLE_PREFIXES) and n not in OWNED_VARIABLES}
-    assert open_to_users == set(dynamo.DEFAULT_VARIABLES)
+    assert open_to_users == {*dynamo.DEFAULT_VARIABLES, *dynamo.FRONTEND_DEFAULT_VARIABLES}

@@ -359,3 +359,23 @@ def test_a_group_with_equal_requests_and_limits_is_guaranteed() -> None:
         resources = container["resources"]
         assert {"cpu", "memory"} <= set(resources["limits"])
         assert {name: resources["limits"][name] for name in resources["requests"]} == resources["requests"]
+
+
+def test_a_frontend_logs_requests_to_the_model_but_not_those_of_the_launcher_unless_the_user_wants_it() -> None:
+    assert env(main(pods(spec())["frontend"]))["DYN_LOG"] == "info,dynamo_llm::http::service::service_v2=warn"
+    wanted = spec(frontend={"env": [{"name": "DYN_LOG", "value": "debug"}]})
+    assert env(main(pods(wanted)["frontend"]))["DYN_LOG"] == "debug"
+    assert all("DYN_LOG" not in env(main(pod)) for name, pod in pods(spec()).items() if name != "frontend")
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_dynamos_check_of_the_engine_is_off_unless_the_user_sets_its_variables(topology: str) -> None:
+    check = {"DYN_HEALTH_CHECK_ENABLED": "true", "DYN_HEALTH_CHECK_REQUEST_TIMEOUT": "60", "DYN_CANARY_WAIT_TIME": "30"}
+    variables = [{"name": name, "value": value} for name, value in check.items()]
+    wanted = spec(topology, runtime={"image": "i", "env": variables})
+    for stage, pod in pods(wanted).items():
+        assert env(main(pod)).items() >= check.items(), stage
+        # Variables of one process of a group replace those of the container.
+        processes = group(pod) if stage == "group" else []
+        assert all(not set(check) & set(process["env"]) for process in processes)
+    assert all(not set(check) & set(env(main(pod))) for pod in pods(spec(topology)).values())

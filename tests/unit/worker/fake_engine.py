@@ -1,6 +1,7 @@
 """A fake engine, run as a real process: health and metrics pages that a test can change over HTTP.
 
 `GET /set?health=503&metrics=…` changes the answers; health=hang never answers. The marker file gets one line per start.
+As with Dynamo, the metrics page is without the endpoint until the process is healthy for the first time.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ STUBBORN = (
 )
 
 
+STARTING = "dynamo_component_uptime_seconds 3"
 IDLE = 'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 0'
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     state: ClassVar[dict[str, str]] = {
         "health": "200",
-        "metrics": IDLE,
+        "metrics": STARTING,
         "models": '{"object": "list", "data": []}',
     }
 
@@ -41,6 +43,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 time.sleep(600)
             status = int(self.state["health"])
         elif url.path in {"/metrics", "/v1/models"}:
+            if self.state["health"] == "200" and self.state["metrics"] == STARTING:
+                self.state["metrics"] = IDLE
             body = self.state[url.path.rpartition("/")[2]] + "\n"
         else:
             status = 404

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError
 from epd_worker.health import POLL_TIMEOUT, Check, ProcessHealth, watch
 from epd_worker.silence import Silence
+from epd_worker.spec import ProcessSpec, Role
 
 REFUSED, SLOW = PageError("cannot read it: Connection refused"), PageTimeoutError("no answer within 2 s")
+PROCESS = ProcessSpec(name="m", role=Role.WORKER, command=(), health_url="http://h", metrics_url="http://m")
 OK, NOT_READY = FetchedPage(200, b""), FetchedPage(503, b"")
 NOT_YET, READY = ProcessHealth(), ProcessHealth(healthy=True, ever=True, reason="")
 
@@ -58,7 +60,7 @@ class Simulation:
 
     def run(self):
         with pytest.raises(EndOfPlanError):
-            asyncio.run(watch("u", self.on_check, fetch_page=self.fetch, clock=self.clock, sleep=self.sleep))
+            asyncio.run(watch(PROCESS, self.on_check, fetch_page=self.fetch, clock=self.clock, sleep=self.sleep))
         return self
 
 

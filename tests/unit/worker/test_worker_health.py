@@ -6,9 +6,21 @@ import asyncio
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError, fetch
-from epd_worker.health import MAX_PAUSE, ProcessHealth, after_answer, after_error, after_slow, observe, pause, watch
+from epd_worker.health import (
+    ERROR_PAUSE,
+    UNANNOUNCED_INTERVAL,
+    ProcessHealth,
+    after_answer,
+    after_error,
+    after_slow,
+    observe,
+    watch,
+)
+from epd_worker.spec import ProcessSpec, Role
 
 HEALTHY = after_answer(ProcessHealth(), status=200)
 
@@ -145,13 +157,22 @@ class StopWatchingError(Exception):
     """Ends the loop of checks."""
 
 
-class StartingProcess:
-    """A process in virtual time: it refuses connections, then answers 503, and from `ready` on 200."""
+ENGINE = ProcessSpec(name="m", role=Role.PD, command=(), health_url="http://health", metrics_url="http://metrics")
+NOTHING_YET, ANNOUNCED = b"dynamo_uptime_seconds 3", b'dynamo_component_inflight_requests{dynamo_endpoint="generate"} 0'
 
-    def __init__(self, *, listens, ready):
-        self.now = 1000.0
-        self.listens, self.ready = self.now + listens, self.now + ready
-        self.answered = []
+
+class EngineProcess:
+    """A Dynamo process in virtual time. It listens from second `listens` on, and is healthy from second `ready` on.
+
+    `fails` is a time in which its health page answers 503 although it was ready. `announces`: whether its metrics page
+    shows its endpoint from `ready` on.
+    """
+
+    def __init__(self, *, listens, ready, fails=(0, 0), announces=True):
+        self.now = 0.0
+        self.listens, self.ready, self.fails, self.announces = listens, ready, fails, announces
+        self.error_lines = []
+        self.seen_healthy = []
 
     def clock(self):
         return self.now
@@ -159,42 +180,67 @@ class StartingProcess:
     async def sleep(self, seconds):
         self.now += seconds
 
-    async def fetch(self, _url):
+    async def fetch(self, url):
         if self.now < self.listens:
             raise PageError("refused")
-        status = 200 if self.now >= self.ready else 503
-        self.answered.append((self.now - 1000.0, status))
-        return FetchedPage(status, b"")
+        if url == ENGINE.metrics_url:
+            return FetchedPage(200, ANNOUNCED if self.announces and self.now >= self.ready else NOTHING_YET)
+        assert url == ENGINE.health_url
+        begin, end = self.fails
+        if self.now >= self.ready and not begin <= self.now < end:
+            return FetchedPage(200, b"")
+        self.error_lines.append(self.now)
+        return FetchedPage(503, b"")
 
-    def seconds_until_noticed(self):
-        """Check until the process is found ready; return how long after it became ready."""
-
+    def watched_until(self, end):
         def on_check(check):
             if check.health.healthy:
+                self.seen_healthy.append(self.now)
+            if self.now >= end:
                 raise StopWatchingError
 
         with pytest.raises(StopWatchingError):
-            asyncio.run(watch("http://x", on_check, fetch_page=self.fetch, clock=self.clock, sleep=self.sleep))
-        return self.now - self.ready
+            asyncio.run(watch(ENGINE, on_check, fetch_page=self.fetch, clock=self.clock, sleep=self.sleep))
+        return self
 
 
-@pytest.mark.parametrize(("ready", "at_most"), [(1, 0.25), (9, 2.25), (16, 4.0), (30, 7.5), (1800, 10.0)])
-def test_readiness_is_noticed_soon_compared_with_the_duration_of_the_start(ready, at_most):
-    assert StartingProcess(listens=ready, ready=ready).seconds_until_noticed() <= min(at_most, 1.0)
-    assert StartingProcess(listens=min(8, ready), ready=ready).seconds_until_noticed() <= at_most
+@given(
+    listens=st.floats(0, 60),
+    loads=st.floats(0, 1800),
+    serves=st.floats(0, 600),
+    fails=st.floats(0, 600),
+    announces=st.booleans(),
+)
+def test_at_most_one_error_answer_in_ten_seconds_is_caused_in_any_state(listens, loads, serves, fails, announces):
+    ready = listens + loads
+    failing = (ready + serves, ready + serves + fails)
+    process = EngineProcess(listens=listens, ready=ready, fails=failing, announces=announces)
+    lines = process.watched_until(failing[1] + 60).error_lines
+    assert all(after - before >= ERROR_PAUSE - 1e-6 for before, after in itertools.pairwise(lines))
 
 
-def test_a_load_of_30_minutes_causes_few_error_answers_which_dynamo_logs():
-    process = StartingProcess(listens=8, ready=1800)
-    process.seconds_until_noticed()
-    errors = [second for second, status in process.answered if status == 503]
-    assert len([second for second in errors if second < 40]) <= 8
-    gaps = [after - before for before, after in itertools.pairwise(errors) if before >= 40]
-    assert min(gaps) == MAX_PAUSE
+@pytest.mark.parametrize("listens", [0, 8])
+@pytest.mark.parametrize(("ready", "at_most"), [(8.1, 0.9), (9, 1.0), (40, 1.0), (59, 1.0), (1799, 1.0)])
+def test_readiness_is_noticed_within_a_second(listens, ready, at_most):
+    process = EngineProcess(listens=listens, ready=ready).watched_until(ready + 30)
+    assert process.seen_healthy[0] - ready <= at_most
 
 
-def test_a_process_that_was_ready_and_answers_errors_is_asked_less_often_with_time():
-    failing = after_answer(HEALTHY, status=503)
-    assert [pause(failing, unhealthy_for=seconds) for seconds in (0, 8, 40, 4000)] == [1.0, 2.0, 10.0, 10.0]
-    assert pause(after_error(HEALTHY, reason="refused"), unhealthy_for=4000) == 1.0
-    assert pause(HEALTHY, unhealthy_for=0) == 1.0
+def test_a_load_within_a_minute_causes_no_error_answer_and_one_of_30_minutes_one_in_a_minute():
+    assert EngineProcess(listens=8, ready=59).watched_until(90).error_lines == []
+    assert len(EngineProcess(listens=8, ready=1800).watched_until(1900).error_lines) <= 30
+
+
+def test_a_process_whose_metrics_page_never_shows_its_endpoint_becomes_ready_later():
+    process = EngineProcess(listens=8, ready=100, announces=False).watched_until(300)
+    assert 100 <= process.seen_healthy[0] <= 100 + UNANNOUNCED_INTERVAL + ERROR_PAUSE
+
+
+def test_the_end_of_an_error_is_noticed_within_ten_seconds():
+    process = EngineProcess(listens=0, ready=1, fails=(100, 205)).watched_until(300)
+    assert 205 <= next(second for second in process.seen_healthy if second > 200) <= 205 + ERROR_PAUSE
+
+
+def test_a_healthy_process_is_asked_once_a_second_so_that_an_error_is_noticed_soon():
+    seen = EngineProcess(listens=0, ready=0).watched_until(10).seen_healthy
+    assert [round(after - before, 3) for before, after in itertools.pairwise(seen)] == [1.0] * (len(seen) - 1)

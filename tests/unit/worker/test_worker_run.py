@@ -18,7 +18,7 @@ import epd_worker
 def test_a_process_is_ready_while_its_health_page_answers_200(workbench, engine, eventually, get):
     fake = engine("main", "worker", "--health", "503")
     launcher = workbench.run(fake)
-    eventually(lambda: "returned HTTP 503" in get(launcher.port, "/ready/main")[1], "the reason is shown")
+    eventually(lambda: "not registered its endpoint" in get(launcher.port, "/ready/main")[1], "the reason is shown")
     assert get(launcher.port, "/live")[0] == 200
     fake.set(health="200")
     launcher.wait_ready()

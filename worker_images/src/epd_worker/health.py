@@ -1,4 +1,9 @@
-"""Health of one process: pure functions over the answers of its health page, and the loop that requests it."""
+"""Health of one process: pure functions over the answers of its health page, and the loop that requests it.
+
+Dynamo's system server writes a line to its log for each error answer, and its health page answers with status 503 for
+as long as the model loads. Its metrics page causes no line, and shows the endpoint of the process from the moment at
+which the health page answers with status 200 (observed with Dynamo 1.6.1). So this page is read first.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from epd_worker.fetch import FetchedPage, PageError, PageTimeoutError, fetch
+from epd_worker.metrics import MAX_PAGE, in_flight
+from epd_worker.spec import ProcessSpec, Role
 
 POLL_INTERVAL = 1.0
 START_INTERVAL = 0.25
-"""Pause after the first refused connections of a process that starts: the next process of a group waits for it."""
-MAX_PAUSE = 10.0
-"""Longest pause after an error answer. Dynamo writes a line to its log for each."""
-REFUSED_SHARE = 0.1
-ERROR_SHARE = 0.25
-"""The pause grows with the time that the process has not been healthy, so that this delays it by at most this share."""
+"""Pause between the first checks of a process that starts: the next process of a group waits for it."""
+START_SHARE = 0.1
+"""This pause grows with the time since the start, so that it delays readiness by at most this share."""
+ERROR_PAUSE = 10.0
+"""Pause after an error answer. Dynamo writes a line to its log for each."""
+UNANNOUNCED_INTERVAL = 60.0
+"""Time between requests to the health page of a process whose metrics page does not show its endpoint, so that a
+version of Dynamo with other metrics becomes ready as well."""
 POLL_TIMEOUT = 2.0
 TOLERATED_SLOW_ANSWERS = 2
-_MAX_PAGE = 64 * 1024
 
 Fetch = Callable[[str], Awaitable[FetchedPage]]
 
@@ -72,15 +80,15 @@ def after_no_model(health: ProcessHealth) -> ProcessHealth:
 def pause(health: ProcessHealth, *, unhealthy_for: float) -> float:
     """Return the seconds until the next check of a process that has not been healthy for `unhealthy_for` seconds."""
     if health.error_answer:
-        return min(max(unhealthy_for * ERROR_SHARE, POLL_INTERVAL), MAX_PAUSE)
+        return ERROR_PAUSE
     if health.ever:
         return POLL_INTERVAL
-    return min(max(unhealthy_for * REFUSED_SHARE, START_INTERVAL), POLL_INTERVAL)
+    return min(max(unhealthy_for * START_SHARE, START_INTERVAL), POLL_INTERVAL)
 
 
 async def fetch_health(url: str) -> FetchedPage:
-    """Read a health page within the limits of one check."""
-    return await fetch(url, timeout=POLL_TIMEOUT, limit=_MAX_PAGE)
+    """Read a page within the limits of one check."""
+    return await fetch(url, timeout=POLL_TIMEOUT, limit=MAX_PAGE)
 
 
 async def observe(
@@ -103,6 +111,22 @@ async def observe(
     except PageError as error:
         return after_error(health, reason=str(error))
     return after_answer(health, status=page.status)
+
+
+async def observe_start(*, process: ProcessSpec, fetch_page: Fetch = fetch_health) -> ProcessHealth | None:
+    """Return why a process that starts cannot be healthy yet, or None if its health page must be asked.
+
+    A frontend has no such sign: its metrics page is the same before and after it has discovered a model.
+    """
+    if process.role is Role.FRONTEND:
+        return None
+    try:
+        page = await fetch_page(process.metrics_url)
+    except PageError as error:
+        return ProcessHealth(reason=str(error))
+    if in_flight(process.role, page.body.decode(errors="replace")) is not None:
+        return None
+    return ProcessHealth(reason="it has not registered its endpoint yet")
 
 
 def lists_a_model(page: FetchedPage) -> bool:
@@ -130,21 +154,26 @@ class Check:
 
 
 async def watch(
-    url: str,
+    process: ProcessSpec,
     on_check: Callable[[Check], None],
     *,
-    models_url: str | None = None,
     fetch_page: Fetch = fetch_health,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Check in a loop and pass each result to `on_check`, until the task is cancelled."""
     health = ProcessHealth()
-    last_healthy = clock()
+    last_healthy = last_asked = clock()
     paused = 0.0
     while True:
         began = clock()
-        health = await observe(health, url=url, models_url=models_url, fetch_page=fetch_page)
+        found = None
+        if not health.ever and began - last_asked < UNANNOUNCED_INTERVAL:
+            found = await observe_start(process=process, fetch_page=fetch_page)
+        if found is None:
+            last_asked = began
+            found = await observe(health, url=process.health_url, models_url=process.models_url, fetch_page=fetch_page)
+        health = found
         ended = clock()
         if health.healthy:
             last_healthy = ended

@@ -62,7 +62,7 @@ class Member:
             self._set_health(check)
             on_check()
 
-        checks = watch(self.spec.health_url, after_check, models_url=self.spec.models_url, clock=self.clock)
+        checks = watch(self.spec, after_check, clock=self.clock)
         self._watching = asyncio.create_task(checks, name=f"health {self.name}")
         return self._watching
 

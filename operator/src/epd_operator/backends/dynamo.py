@@ -85,6 +85,13 @@ DEFAULT_VARIABLES = {
     "DYN_HTTP_BODY_LIMIT_MB": "192",
 }
 """Limits of all Dynamo processes. Users can set other values."""
+FRONTEND_DEFAULT_VARIABLES = {
+    # Otherwise a frontend writes a line for every request to its HTTP server, also for those of the launcher (one per
+    # second) and of readers of its metrics. Requests to the model have lines of dynamo_llm::http::service::metrics too.
+    # https://docs.nvidia.com/dynamo/v1.6.0/reference/observability/logging
+    "DYN_LOG": "info,dynamo_llm::http::service::service_v2=warn",
+}
+"""The same for frontends only."""
 
 DISCOVERY_LABELS = {
     "nvidia.com/dynamo-discovery-backend": "kubernetes",
@@ -150,5 +157,6 @@ def role_environment(role: Role) -> dict[str, str]:
     if role is Role.FRONTEND:
         # Otherwise clients of the endpoint could change the load at which workers count as busy (POST /busy_threshold).
         return {**shutdown, "DYN_DISABLE_FRONTEND_ADMIN_API": "true"}
-    # Otherwise /health of a vLLM worker always answers with status 503.
+    # Otherwise /health of an encoder always answers with status 503 (seen with Dynamo 1.6.1, which logs that this
+    # variable is deprecated): an encoder registers no request for health checks.
     return {**shutdown, "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS": json.dumps(["generate"])}

@@ -178,6 +178,7 @@ def process_environment(
             "NIXL_TELEMETRY_EXPORTER": "prometheus",
             "NIXL_TELEMETRY_PROMETHEUS_PORT": str(TELEMETRY_PORT + slot),
             **dynamo.role_environment(role),
+            **(dynamo.FRONTEND_DEFAULT_VARIABLES if role is Role.FRONTEND else {}),
         }
     )
 
