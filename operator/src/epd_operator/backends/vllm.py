@@ -58,6 +58,7 @@ def command(settings: EngineSettings) -> list[str]:
     if settings.embedding_cache_gib is not None:
         line += ["--multimodal-embedding-cache-capacity-gb", str(settings.embedding_cache_gib)]
     if settings.gpu_memory_percent is not None:
+        # A share from 0 to 1: https://docs.vllm.ai/en/latest/configuration/engine_args/#cacheconfig
         line += ["--gpu-memory-utilization", f"{settings.gpu_memory_percent / 100:.2f}"]
     return [*line, *settings.args]
 
