@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src operator/tools worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards scaling-report site check-generated audit lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards engine-flags scaling-report site check-generated audit lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -71,6 +71,9 @@ bench: $(VENV)/.installed ## Speed and cost of the operator at 1, 100 and 1000 o
 
 dashboards: $(VENV)/.installed ## Write the Grafana dashboards into the chart
 	PYTHONPATH=tests:operator/src $(BIN)/python -m monitoring.dashboards
+
+engine-flags: $(VENV)/.installed ## List the flags of the pinned Dynamo and vLLM, which tests compare with those of the operator
+	@PYTHONPATH=tests:e2e/src $(BIN)/python -m support.engine_flags
 
 scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
 	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report

@@ -31,6 +31,7 @@ FRONTEND_FLAGS = {
     "--router-mode": "set frontend.routing",
     "--http-host": "remove it; the frontend listens on all addresses of its pod",
     "--http-port": "set frontend.service.port, which is the port that clients use",
+    "--metrics-prefix": "remove it; the operator reads metrics by their names",
 }
 RUNTIME_FLAGS = dict.fromkeys(
     (

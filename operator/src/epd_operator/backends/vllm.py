@@ -13,6 +13,7 @@ TRANSFER_MODES = {"NixlRead": "nixl-read", "NixlWrite": "nixl-write"}
 
 _MODEL = "set model.name"
 _TOPOLOGY = "remove it; topology decides it"
+_GPU_MEMORY = "set gpuMemoryPercent of worker, pd or group.pd (encoders have no such setting)"
 _ONE_ENGINE = "set gpusPerReplica for tensor parallelism, and replicas for more engines"
 
 OWNED_FLAGS = {
@@ -34,7 +35,8 @@ OWNED_FLAGS = {
     "-pp": _ONE_ENGINE,
     "--data-parallel-size": _ONE_ENGINE,
     "-dp": _ONE_ENGINE,
-    "--gpu-memory-utilization": "set gpuMemoryPercent of worker, pd or group.pd (encoders have no such setting)",
+    "--gpu-memory-utilization": _GPU_MEMORY,
+    "--device-memory-utilization": _GPU_MEMORY,
     # The parser of vLLM replaces it with the flags in the file (vllm/utils/argparse_utils.py).
     "--config": "write the flags of the file into args, because a file can set flags of the operator",
 }
