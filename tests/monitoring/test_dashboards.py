@@ -11,8 +11,10 @@ import pytest
 
 from monitoring.charted import of_kind
 from monitoring.dashboards.__main__ import DASHBOARDS, FOLDER, text
+from monitoring.dashboards.fleet import NEED_ACTION
 from monitoring.prometheus import Prometheus
 from monitoring.promql import exported_labels, selectors
+from support.fixtures import ROOT
 
 CHOICES = {
     "fleet.json": [{"namespace": ".*"}],
@@ -58,6 +60,12 @@ def _missing_by_design(expr: str, choice: dict[str, str]) -> bool:
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_the_files_are_generated_from_their_source(name: str) -> None:
     assert (FOLDER / name).read_text() == text(DASHBOARDS[name]), "run: make dashboards"
+
+
+def test_the_fleet_names_the_reasons_of_decisions_for_which_an_alert_exists() -> None:
+    rules = (ROOT / "charts/epd-operator/rules/scaling.yaml").read_text()
+    alerted = {reason for found in re.findall(r'reason=~?"([^"]+)"', rules) for reason in found.split("|")}
+    assert alerted == set(NEED_ACTION)
 
 
 def test_there_are_no_other_files() -> None:

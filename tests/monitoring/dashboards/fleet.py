@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from epd_operator.scaling.model import ScalingReason
 from monitoring.dashboards.grafana import AMBER, GREEN, RED, Dashboard, Panel, Query, Row, Variable
 
 OF = 'namespace=~"$namespace"'
@@ -9,6 +10,16 @@ RATE = "$__rate_interval"
 OPERATOR = 'job="epd-operator"'
 STAGE = "{{namespace}}/{{deployment}} {{stage}}"
 OBJECT = "{{namespace}}/{{deployment}}"
+NEED_ACTION = (
+    ScalingReason.AT_MAXIMUM,
+    ScalingReason.GPU_BUDGET,
+    ScalingReason.METRICS_MISSING,
+    ScalingReason.METRICS_STALE,
+    ScalingReason.PODS_REFUSED,
+    ScalingReason.QUOTA_EXCEEDED,
+    ScalingReason.UNSCHEDULABLE,
+)
+"""Reasons of scaling decisions that do not end without a person, if the load stays high."""
 
 
 def _count(expr: str) -> list[Query]:
@@ -193,7 +204,7 @@ _SCALING = Row(
         ),
         Panel(
             title="Scaling decisions",
-            description="Scaling decisions by reason. AtMaximum, MetricsMissing and Unschedulable need manual action.",
+            description=f"Scaling decisions by reason. Need manual action: {', '.join(NEED_ACTION)}.",
             unit="ops",
             stack="normal",
             queries=[
