@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -28,9 +29,10 @@ from epd_operator.plan.planner import make_plan
 from epd_operator.plan.status.status_events import StatusEvent
 from epd_operator.reconcile.reconciler import Reconciler
 from epd_operator.telemetry.reports import Report
+from support.life_cycle import patch
 from support.mutation import mutating, setting
 from support.operated import READS, World
-from support.specs import raw_spec, spec
+from support.specs import TOPOLOGIES, raw_spec, spec
 
 POD = "/spec/template/spec"
 EDITS_OF_DEPLOYMENTS: dict[str, tuple[str, object]] = {
@@ -130,10 +132,10 @@ async def test_what_a_policy_makes_of_a_deployment_is_current_and_reported_once(
     operator = Operator(world)
     world.create(raw_spec("Aggregated"))
     # An item must be appended only once: the API server applies to an object that has it already.
-    patch = setting(path, value)
+    change = setting(path, value)
     if path.endswith("-"):
-        patch = f'object.spec.template.spec.containers.exists(c, c.name == "sidecar") ? [] : {patch}'
-    with mutating(world, DEPLOYMENT, patch):
+        change = f'object.spec.template.spec.containers.exists(c, c.name == "sidecar") ? [] : {change}'
+    with mutating(world, DEPLOYMENT, change):
         await operator.settle()
         await report_ready(world)
         await operator.settle()
@@ -157,11 +159,7 @@ async def test_a_policy_on_any_kind_of_child_causes_no_write_at_rest_and_survive
         assert operator.events.notes
         before, status = await contents(world), (await world.find(EPD_DEPLOYMENT, "qwen"))["status"]
         restarted = Operator(world)
-        print(
-            "FIRST",
-            await restarted.reconcile(),
-            {k: (v, before.get(k)) for k, v in (await contents(world)).items() if before.get(k) != v},
-        )
+        await restarted.reconcile()
         assert [await restarted.reconcile() for _ in range(3)] == [[], [], []]
         assert await contents(world) == before
         assert (await world.find(EPD_DEPLOYMENT, "qwen"))["status"] == status
@@ -177,6 +175,41 @@ async def test_the_values_of_the_plan_come_back_after_the_policy_is_gone_and_the
     assert (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["template"]["spec"]["hostNetwork"] is True
     await Operator(world).settle()
     assert "hostNetwork" not in (await world.find(DEPLOYMENT, "qwen-worker"))["spec"]["template"]["spec"]
+
+
+async def test_a_refused_apply_changes_nothing_that_is_remembered(world: World) -> None:
+    operator = Operator(world)
+    world.create(raw_spec("Aggregated"))
+    with mutating(world, DEPLOYMENT, setting(f"{POD}/containers/0/image", "mirror.example.com/worker:1")):
+        await operator.settle()
+        before, notes = await contents(world), [*operator.events.notes]
+        no_terms = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+        patch(world, {"spec": {"podTemplate": {"affinity": no_terms}}})
+        assert "APPLY Deployment" in await operator.reconcile()
+        assert (await world.conditions())["Stalled"]["reason"] == "ChildRefused"
+        patch(world, {"spec": {"podTemplate": None}})
+        assert await operator.reconcile() == ["APPLY EPDDeployment"]
+        assert await operator.reconcile() == []
+        assert (await contents(world), operator.events.notes) == (before, notes)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+async def test_a_settled_object_of_each_topology_causes_no_write_under_policies_on_all_its_children(
+    world: World, topology: str
+) -> None:
+    operator, scaled = Operator(world), {"pool": "gb200", "autoscaling": {"mode": "External", "maxReplicas": 3}}
+    stage = {"Aggregated": "worker", "CoLocated": "group", "Disaggregated": "pd"}[topology]
+    world.create(raw_spec(topology, **{stage: scaled}))
+    with ExitStack() as policies:
+        for kind in CHILD_KINDS:
+            policies.enter_context(mutating(world, kind, setting(*EDITS_OF_KINDS[kind])))
+        # PD pods are created when the first encoder is ready.
+        for _ in range(2):
+            await operator.settle()
+            await report_ready(world)
+        await operator.settle()
+        assert (await world.conditions())["Ready"]["status"] == "True"
+        assert [await operator.reconcile() for _ in range(10)] == [[]] * 10
 
 
 async def test_a_manual_edit_to_a_third_value_is_undone(world: World) -> None:
