@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epd_operator.objects.pods import OBJECT_NAME, has_ended, is_live, is_ready, is_terminating, items, mapping, name_of
+from epd_operator.api.untyped import items, mapping
+from epd_operator.objects.pods import OBJECT_NAME, has_ended, is_live, is_ready, is_terminating, name_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=3),

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from epd_operator.api.untyped import mapping
+
 
 def missing_fields(model: type[BaseModel], schema: object, *, path: str = "") -> Iterator[str]:
     """Paths of the fields of *model* that *schema* lacks, such as ``spec.pools[].gpu``.
@@ -15,7 +17,7 @@ def missing_fields(model: type[BaseModel], schema: object, *, path: str = "") ->
     A missing value of an enumeration follows its field: ``spec.topology: CoLocated``. Fields below a missing field are
     left out. Parts of the schema that cannot be understood count as complete.
     """
-    properties = _mapping(schema).get("properties")
+    properties = mapping(schema).get("properties")
     if not isinstance(properties, Mapping):
         return
     for field in model.model_fields.values():
@@ -27,7 +29,7 @@ def missing_fields(model: type[BaseModel], schema: object, *, path: str = "") ->
 
 
 def _missing_inside(annotation: Any, schema: object, *, path: str) -> Iterator[str]:
-    origin, known = get_origin(annotation), _mapping(schema)
+    origin, known = get_origin(annotation), mapping(schema)
     if origin is Literal:
         return
     if origin is list:
@@ -43,7 +45,3 @@ def _missing_inside(annotation: Any, schema: object, *, path: str) -> Iterator[s
         values = known.get("enum")
         if isinstance(values, list):
             yield from (f"{path}: {value}" for value in annotation if value not in values)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from epd_operator.api.untyped import mapping
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.errors import UnavailableError
 from epd_operator.objects.kinds import Kind
@@ -109,7 +110,7 @@ def _to_spec(record: LeaseRecord) -> dict[str, Any]:
 
 
 def _parse_lease(body: Mapping[str, Any]) -> Lease:
-    metadata, spec = _mapping(body.get("metadata")), _mapping(body.get("spec"))
+    metadata, spec = mapping(body.get("metadata")), mapping(body.get("spec"))
     version = _text(metadata.get("resourceVersion"))
     if not version:
         # Without a version, the next write would overwrite changes of other clients.
@@ -122,10 +123,6 @@ def _parse_lease(body: Mapping[str, Any]) -> Lease:
         transitions=_number(spec.get("leaseTransitions")),
     )
     return Lease(version=version, record=record, metadata=metadata)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: object) -> str:

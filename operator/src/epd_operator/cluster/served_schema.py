@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from epd_operator.api.missing_fields import missing_fields
+from epd_operator.api.untyped import items, mapping
 from epd_operator.api.v1alpha1.epddeployment import EPDDeployment
 from epd_operator.api.v1alpha1.epdstagescale import EPDStageScale
 from epd_operator.cluster.client import Cluster
@@ -27,7 +28,7 @@ async def missing_in_crds(cluster: Cluster) -> dict[str, list[str]]:
         ClusterError: the document could not be read.
     """
     document = await cluster.read(EPD_DEPLOYMENT, path=f"/openapi/v3/apis/{EPD_DEPLOYMENT.api_version}")
-    schemas = [found for found in _values(_at(document, "components", "schemas")) if isinstance(found, dict)]
+    schemas = items(list(mapping(mapping(document.get("components")).get("schemas")).values()))
     missing = {}
     for kind, model in MODELS.items():
         schema = next((found for found in schemas if _is_of_kind(found, kind)), None)
@@ -37,17 +38,7 @@ async def missing_in_crds(cluster: Cluster) -> dict[str, list[str]]:
     return missing
 
 
-def _is_of_kind(schema: dict[str, Any], kind: Kind) -> bool:
+def _is_of_kind(schema: Mapping[str, Any], kind: Kind) -> bool:
     group, _, version = kind.api_version.partition("/")
     kinds = schema.get("x-kubernetes-group-version-kind")
     return isinstance(kinds, list) and {"group": group, "version": version, "kind": kind.kind} in kinds
-
-
-def _at(document: object, *names: str) -> object:
-    for name in names:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
-
-
-def _values(value: object) -> list[object]:
-    return list(value.values()) if isinstance(value, dict) else []

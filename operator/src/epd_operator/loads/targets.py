@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from epd_operator.api.untyped import items, mapping
 from epd_operator.api.v1alpha1.stages import MAX_GROUP_ENCODERS
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import COMPONENT_LABEL
-from epd_operator.objects.pods import is_live, is_ready, items, mapping, name_of
+from epd_operator.objects.pods import is_live, is_ready, name_of
 from epd_operator.plan.pods.process import GROUP_SYSTEM_PORT_NAME, HTTP_PORT, SYSTEM_PORT
 
 MAX_GROUP_PROCESSES = MAX_GROUP_ENCODERS + 1

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from epd_operator.objects.pods import conditions_of, is_live, is_ready, items, mapping, name_of, parse_time
+from epd_operator.api.untyped import items, mapping
+from epd_operator.objects.pods import conditions_of, is_live, is_ready, name_of, parse_time
 from epd_operator.objects.text import one_line
 
 CLUSTER_AUTOSCALER = "cluster-autoscaler"

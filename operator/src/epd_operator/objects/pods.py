@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from epd_operator.api.untyped import items, mapping
 
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 """Names of pods and of EPDDeployments. A name that does not match must not become part of a path or a URL."""
 
 _ENDED_PHASES = ("Succeeded", "Failed")
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, otherwise an empty mapping."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings in a list; empty if the value is not a list."""
-    sequence = isinstance(value, Sequence) and not isinstance(value, str)
-    return [item for item in value if isinstance(item, Mapping)] if sequence else []
 
 
 def name_of(pod: Mapping[str, Any]) -> str:

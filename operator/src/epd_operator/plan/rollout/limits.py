@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from epd_operator.api.untyped import mapping
 from epd_operator.api.v1alpha1.rollout import Rollout
-from epd_operator.objects.pods import is_live, is_ready, mapping, unscheduled_of
+from epd_operator.objects.pods import is_live, is_ready, unscheduled_of
 
 _HELD_BY_PODS = ("Insufficient ", "didn't match pod anti-affinity rules", "didn't have free ports")
 """What the scheduler reports if other pods occupy the nodes: plugins noderesources, interpodaffinity and nodeports

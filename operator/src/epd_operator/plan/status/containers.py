@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from epd_operator.objects.pods import mapping
+from epd_operator.api.untyped import mapping
 from epd_operator.objects.text import one_line
 from epd_operator.plan.status.problem import Problem
 from epd_operator.plan.status.reasons import Reason

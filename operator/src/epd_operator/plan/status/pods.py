@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from epd_operator.api.untyped import items, mapping
 from epd_operator.objects.pod_events import PodEvent
-from epd_operator.objects.pods import conditions_of, has_ended, is_ready, is_terminating, items, mapping, unscheduled_of
+from epd_operator.objects.pods import conditions_of, has_ended, is_ready, is_terminating, unscheduled_of
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import KubernetesObject
 from epd_operator.plan.status.containers import container_problem

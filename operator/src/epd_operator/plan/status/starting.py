@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from epd_operator.api.untyped import items, mapping
 from epd_operator.objects.pod_events import PodEvent
-from epd_operator.objects.pods import conditions_of, items, mapping
+from epd_operator.objects.pods import conditions_of
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import KubernetesObject
 from epd_operator.plan.status.problem import Problem
