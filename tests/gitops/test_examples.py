@@ -15,7 +15,7 @@ from support.helm import CHART, Helm, binary
 
 ARGO_CD = EXAMPLES / "argocd"
 FLUX = EXAMPLES / "flux"
-PAGE = ROOT / "docs" / "gitops.md"
+PAGES = sorted((ROOT / "docs").glob("gitops*.md"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLUX_OBJECTS = [
     pytest.param(document, id=f"{path.stem}-{document['kind']}")
@@ -38,8 +38,9 @@ def applications() -> dict[str, dict[str, Any]]:
 
 
 def yaml_of_page() -> list[Any]:
-    """The documents in the YAML blocks of the page."""
-    blocks = [text for language, text in FENCE.findall(PAGE.read_text()) if language == "yaml"]
+    """The documents in the YAML blocks of the pages."""
+    found = [block for page in PAGES for block in FENCE.findall(page.read_text())]
+    blocks = [text for language, text in found if language == "yaml"]
     return [document for text in blocks for document in yaml.safe_load_all(text)]
 
 

@@ -86,11 +86,11 @@ def _head() -> Iterator[str]:
     yield "# Scaling report"
     yield ""
     yield (
-        "The operator's decisions ([how they are made](autoscaling.md)) against a stock HorizontalPodAutoscaler v2 for "
-        "each stage, on the same metric, target and bounds with HPA's default behavior: the best a user could set up "
-        "without this operator. Both are played in virtual time on a model of one Disaggregated deployment; every "
-        "request is the same for all. These are simulations: they compare rules, and say nothing about a model, a GPU "
-        "or a cluster."
+        "The operator's decisions ([how they are made](scaling-decisions.md)) against a stock "
+        "HorizontalPodAutoscaler v2 for each stage, on the same metric, target and bounds with HPA's default "
+        "behavior: the best a user could set up without this operator. Both are played in virtual time on a model of "
+        "one Disaggregated deployment; every request is the same for all. These are simulations: they compare rules, "
+        "and say nothing about a model, a GPU or a cluster."
     )
     yield ""
     for name, model, work in ((ENCODER, ENCODER_MODEL, ENCODE_SECONDS), (PD, PD_MODEL, DECODE_SECONDS)):

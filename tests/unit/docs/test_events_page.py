@@ -69,4 +69,4 @@ def test_every_action_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("reason", ScalingReason)
 def test_every_reason_of_a_scaling_decision_has_a_paragraph(reason: ScalingReason) -> None:
-    assert f"\n### {reason}\n" in (DOCS / "autoscaling.md").read_text()
+    assert f"\n### {reason}\n" in (DOCS / "scaling-decisions.md").read_text()

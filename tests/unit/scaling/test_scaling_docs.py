@@ -1,4 +1,4 @@
-"""docs/autoscaling.md explains every reason, and its examples are settings that exist."""
+"""docs/scaling-decisions.md explains every reason, and the examples of docs/autoscaling.md are settings that exist."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from epd_operator.api.v1alpha1.autoscaling import Autoscaling, Scaling, ServiceL
 from epd_operator.api.v1alpha1.base import ApiModel
 from epd_operator.scaling.model import ScalingReason
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "autoscaling.md").read_text()
-EXAMPLES = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+DECISIONS = (DOCS / "scaling-decisions.md").read_text()
+SETTINGS = (DOCS / "autoscaling.md").read_text()
+EXAMPLES = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", SETTINGS, re.MULTILINE | re.DOTALL)]
 MODELS: dict[str, type[ApiModel]] = {"autoscaling": Autoscaling, "scaling": Scaling, "slo": ServiceLevel}
 
 
 def test_every_reason_has_a_heading_and_no_other_has() -> None:
-    assert re.findall(r"^### (\w+)$", PAGE, re.MULTILINE) == [str(reason) for reason in ScalingReason]
+    assert re.findall(r"^### (\w+)$", DECISIONS, re.MULTILINE) == [str(reason) for reason in ScalingReason]
 
 
 @pytest.mark.parametrize("reason", ScalingReason)
 def test_every_reason_is_explained(reason: ScalingReason) -> None:
-    explanation = PAGE.split(f"### {reason}\n")[1].split("\n#")[0]
+    explanation = DECISIONS.split(f"### {reason}\n")[1].split("\n#")[0]
     assert len(explanation.split()) >= 10
 
 

@@ -85,7 +85,7 @@ class StageObservation:
 
 
 class ScalingReason(StrEnum):
-    """Why a decision sets this number of replicas; docs/autoscaling.md explains each reason."""
+    """Why a decision sets this number of replicas; docs/scaling-decisions.md explains each reason."""
 
     WITHIN_TARGET = "WithinTarget"
     LOAD_ABOVE_TARGET = "LoadAboveTarget"

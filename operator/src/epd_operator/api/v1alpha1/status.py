@@ -45,7 +45,7 @@ class ScalingStatus(ApiModel):
     current: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas before the decision.")
     desired: Annotated[Int, Field(ge=0, le=2147483647)] = Field(description="Replicas after the decision.")
     reason: Annotated[str, Field(max_length=256)] = Field(
-        description="Deciding rule, as one CamelCase word. docs/autoscaling.md explains each."
+        description="Deciding rule, as one CamelCase word. docs/scaling-decisions.md explains each."
     )
     message: Annotated[str, Field(max_length=1024)] = Field(description="Explanation of the decision, with numbers.")
     signal: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Deciding metric.")
