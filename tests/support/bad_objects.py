@@ -221,8 +221,30 @@ CONTAINERS = [
         {"pd.resources.limits": {"rdma/ib": "1"}}),
     Bad("a request above its limit", "spec.pd.resources.requests", "a request must not be greater than its limit",
         {"pd.resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "2G"}}}),
-    Bad("an amount that is not a quantity", "spec.pd.resources.requests.memory", "should match '^[0-9]+",
-        {"pd.resources.requests": {"memory": "-1Gi"}}),
+    *(
+        Bad(f"the amount {amount} in {field}", f"spec.{field}",
+            "not a quantity: write a number with a unit, for example 8Gi", {part: value})
+        for amount in ("8GB", "-1Gi", "8 Gi", "8gi", "1e3", "")
+        for field, part, value in (
+            ("pd.sharedMemory", "pd.sharedMemory", amount),
+            ("pd.embeddingCache", "pd.embeddingCache", amount),
+            ("pools[0].gpu.memory", "pools.0.gpu.memory", amount),
+            ("pd.resources.requests[memory]", "pd.resources",
+             {"requests": {"memory": amount}, "limits": {"memory": "8Gi"}}),
+            ("pd.resources.limits[cpu]", "pd.resources", {"requests": {"cpu": "1"}, "limits": {"cpu": amount}}),
+        )
+    ),
+    Bad("GPU memory of a group that is not a quantity", "spec.pools[0].gpu.memory", "not a quantity",
+        {"pools.0.gpu.memory": "96GB"}, C),
+    Bad("memory of encoders that is not a quantity", "spec.group.encoder.memory", "not a quantity",
+        {"group.encoder": {"memory": "4GB"}, "pools.0.gpu.memory": "96Gi"}, C),
+    *(
+        Bad(f"the absurd amount {amount}", "spec.pd.sharedMemory",
+            "must be at most 1Pi: correct the number or the unit", {"pd.sharedMemory": amount})
+        for amount in ("2Pi", "16Ei", "99999999999999999999E")
+    ),
+    Bad("an absurd limit", "spec.pd.resources.limits[memory]", "must be at most 1Pi",
+        {"pd.resources.limits": {"memory": "1000000Ei"}}),
     Bad("no shared memory", "spec.pd.sharedMemory", "must be at least 1Mi", {"pd.sharedMemory": "0"}),
     Bad("shared memory in thousandths of a byte", "spec.pd.sharedMemory", "must be at least 1Mi: set for example",
         {"pd.sharedMemory": "64m"}),

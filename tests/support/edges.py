@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from support.schemas import Schema
+from support.schemas import Schema, pattern_of
 
 WORDS = (
     *("a", "/a", "1Gi", "a/b", "A", "2026-11-29T12:00:00Z"),
@@ -83,7 +83,7 @@ def _numbered(number: int) -> Iterator[str]:
 
 
 def _fits(schema: Schema, text: str) -> bool:
-    pattern = schema.get("pattern", "^.*$").removesuffix("$") + r"\Z"
+    pattern = (pattern_of(schema) or "^.*$").removesuffix("$") + r"\Z"
     return schema.get("minLength", 0) <= len(text) <= schema["maxLength"] and re.search(pattern, text) is not None
 
 

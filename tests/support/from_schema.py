@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.schemas import Schema
+from support.schemas import Schema, pattern_of
 
 MAX_LIST = 3
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -40,10 +40,12 @@ def accepted(schema: Schema) -> st.SearchStrategy[Any]:
 
 def _strings(schema: Schema) -> st.SearchStrategy[str]:
     low, high = schema.get("minLength", 0), min(schema.get("maxLength", 40), 40)
-    if "pattern" not in schema:
+    pattern = pattern_of(schema)
+    if pattern is None:
         return st.text(string.printable, min_size=low, max_size=high)
-    pattern = schema["pattern"].removesuffix("$") + r"\Z"
-    return st.from_regex(pattern).filter(lambda text: low <= len(text) <= schema.get("maxLength", 10**6))
+    return st.from_regex(pattern.removesuffix("$") + r"\Z").filter(
+        lambda text: low <= len(text) <= schema.get("maxLength", 10**6)
+    )
 
 
 def _lists(schema: Schema) -> st.SearchStrategy[list[Any]]:

@@ -17,7 +17,7 @@ from crdgen.structural import children
 from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
 
-from epd_operator.api.markers import INT_OR_STRING
+from epd_operator.api.markers import INT_OR_STRING, QUANTITY_PATTERN, VALIDATIONS, is_quantity
 from epd_operator.api.v1alpha1 import EPDDeployment
 
 Schema = dict[str, Any]
@@ -31,7 +31,7 @@ def compiled() -> Schema:
 
 def rule_messages(schema: Schema) -> Iterator[str]:
     """Messages of all CEL rules of a schema."""
-    for rule in schema.get("x-kubernetes-validations", []):
+    for rule in schema.get(VALIDATIONS, []):
         yield rule["message"]
     for _, child in children(schema):
         yield from rule_messages(child)
@@ -44,6 +44,12 @@ def prune_null(value: Any) -> Any:
     return [prune_null(item) for item in value] if isinstance(value, list) else value
 
 
+def pattern_of(schema: Schema) -> str | None:
+    """The pattern that model and API server enforce: a keyword, or for quantities a rule with a better message."""
+    rules = [rule["rule"] for rule in schema.get(VALIDATIONS, [])]
+    return QUANTITY_PATTERN if is_quantity() in rules else schema.get("pattern")
+
+
 def schema_accepts(schema: Schema, value: Any) -> bool:
     """Whether the schema alone accepts the value."""
     return bool(_ServerValidator(schema).is_valid(value))
@@ -52,6 +58,11 @@ def schema_accepts(schema: Schema, value: Any) -> bool:
 def _pattern(_: Validator, pattern: str, instance: Any, __: Schema) -> Iterator[ValidationError]:
     if isinstance(instance, str) and not re.search(pattern.removesuffix("$") + r"\Z", instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _rules(_: Validator, __: Any, instance: Any, schema: Schema) -> Iterator[ValidationError]:
+    if "pattern" not in schema:
+        yield from _pattern(_, pattern_of(schema) or "", instance, schema)
 
 
 def _list_type(_: Validator, list_type: str, instance: Any, schema: Schema) -> Iterator[ValidationError]:
@@ -73,6 +84,6 @@ _TYPES = jsonschema.Draft7Validator.TYPE_CHECKER.redefine(
 )
 _ServerValidator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft7Validator,
-    {"pattern": _pattern, "x-kubernetes-list-type": _list_type, INT_OR_STRING: _int_or_string},
+    {"pattern": _pattern, VALIDATIONS: _rules, "x-kubernetes-list-type": _list_type, INT_OR_STRING: _int_or_string},
     type_checker=_TYPES,
 )

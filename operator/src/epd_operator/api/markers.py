@@ -7,11 +7,12 @@ items, pydantic does the same check, so that model and schema accept the same ob
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -170,12 +171,34 @@ Bool = Annotated[bool, Strict()]
 Int64 = Annotated[int, Strict(), Field(le=2**63 - 1)]
 """An integer with the range of a 64-bit integer in the API."""
 
-QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+QUANTITY_PATTERN = "^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 """Non-negative Kubernetes quantities without an exponent."""
+
+
+def is_quantity(text: str = "self") -> str:
+    """CEL: whether a text is a quantity. Other rules must accept a text that is none, or users get two errors."""
+    return f"{text}.matches('{QUANTITY_PATTERN}')"
+
+
+def _require_quantity(value: str) -> str:
+    if re.fullmatch(QUANTITY_PATTERN.removesuffix("$"), value) is None:
+        raise ValueError("not a quantity")
+    return value
+
 
 Quantity = Annotated[
     str,
-    Field(max_length=32, pattern=QUANTITY_PATTERN),
+    Field(max_length=32),
+    # pydantic and the rule check the same. A pattern in the schema would have a message that names no fix.
+    AfterValidator(_require_quantity),
+    Rule(
+        expression=is_quantity(),
+        message="not a quantity: write a number with a unit, for example 8Gi, 512Mi, or 500m for half a CPU",
+    ),
+    Rule(
+        expression="!isQuantity(self) || quantity(self).compareTo(quantity('1Pi')) <= 0",
+        message="must be at most 1Pi: correct the number or the unit",
+    ),
 ]
 """A quantity such as ``16Gi``, always a string."""
 

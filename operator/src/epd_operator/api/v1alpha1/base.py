@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from epd_operator.api.markers import Bool, Quantity, Rule
+from epd_operator.api.markers import Bool, Quantity, Rule, is_quantity
 
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -52,7 +52,7 @@ Image = Annotated[
 Memory = Annotated[
     Quantity,
     Rule(
-        expression="quantity(self).compareTo(quantity('1Mi')) >= 0",
+        expression=f"!{is_quantity()} || quantity(self).compareTo(quantity('1Mi')) >= 0",
         message="must be at least 1Mi: set for example 16Gi (a number without a unit is in bytes, and m means "
         "1/1000 byte)",
     ),

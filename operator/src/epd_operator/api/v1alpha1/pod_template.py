@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from epd_operator.api.markers import Int, KubernetesObject, ListMap, PreserveUnknown, Quantity, Rule
+from epd_operator.api.markers import Int, KubernetesObject, ListMap, PreserveUnknown, Quantity, Rule, is_quantity
 from epd_operator.api.v1alpha1.base import (
     ApiModel,
     DnsLabel,
@@ -79,6 +79,7 @@ class ResourceRequirements(ApiModel):
         _only_cpu_and_memory("limits"),
         Rule(
             expression="!has(self.requests) || !has(self.limits) || self.requests.all(r, !(r in self.limits) "
+            f"|| !{is_quantity('self.requests[r]')} || !{is_quantity('self.limits[r]')} "
             "|| quantity(self.requests[r]).compareTo(quantity(self.limits[r])) <= 0)",
             message="a request must not be greater than its limit: lower the request or raise the limit",
             field_path=".requests",

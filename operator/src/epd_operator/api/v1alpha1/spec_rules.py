@@ -107,6 +107,7 @@ _LOCAL_ONLY_RULE = Rule(
 
 _GPU_MEMORY_RULE = Rule(
     expression="!has(self.group) || !self.pools.exists(p, p.name == self.group.pool && has(p.gpu.memory) && "
+    "isQuantity(p.gpu.memory) && isQuantity(self.group.encoder.memory) && "
     "quantity(p.gpu.memory).asApproximateFloat() * double(self.group.pd.gpuMemoryPercent) / 100.0 "
     "+ quantity(self.group.encoder.memory).asApproximateFloat() * double(self.group.encoder.count) "
     "> quantity(p.gpu.memory).asApproximateFloat())",

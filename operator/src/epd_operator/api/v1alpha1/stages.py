@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from epd_operator.api.markers import Int, Quantity, Rule
+from epd_operator.api.markers import Int, Quantity, Rule, is_quantity
 from epd_operator.api.v1alpha1.arguments import Arguments
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling
 from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, Memory, qualified_keys
@@ -102,7 +102,7 @@ class GpuStage(Stage):
 WholeGi = Annotated[
     Quantity,
     Rule(
-        expression="self.matches('^[1-9][0-9]*Gi$')",
+        expression=f"!{is_quantity()} || self.matches('^[1-9][0-9]*Gi$')",
         message="must be a whole number of Gi: set for example 8Gi",
     ),
 ]
