@@ -88,12 +88,19 @@ def test_the_message_contains_the_kind_of_gpu(policy_server: ApiServer) -> None:
     assert "both use nvidia.com/gpu NVIDIA-GB200" in warning.text
 
 
+def test_a_credential_in_one_item_with_its_flag_is_found_and_not_repeated(policy_server: ApiServer) -> None:
+    body = quiet(changes={"pd.args": ["--api-key s3cret"]})
+    answer = policy_server.client.create(collection(), body, dry_run=True)
+    assert named(answer) == ["PlainSecret", "ValueInFlag"]
+    assert "s3cret" not in "".join(answer.warnings)
+
+
 def test_many_warnings_are_all_returned(policy_server: ApiServer) -> None:
     everything = {
         **{"transfer": {"rdmaResource": "rdma/ib", "ucx": {"transports": ["tcp", "self"]}}},
         **{"drain.timeoutSeconds": 1, "scaling.metricsSource": "Prometheus", "scaling.encodersPerPd.minPercent": 9000},
         **{"runtime.image": "r/amd64", "encoder.args": ["--revision", "a"], "pools.1.gpu.product": "NVIDIA-GB200"},
-        **{"pd.args": ["--api-key", "secret", "--max-num-seqs", "1"], "pd.autoscaling": scaled(4, 4)},
+        **{"pd.args": ["--api-key", "secret", "--max-num-seqs", "1"], "pd.autoscaling": scaled(3, 3)},
     }
     answer = policy_server.client.create(collection(), deployment(changes=everything), dry_run=True)
     assert answer.ok, answer.message

@@ -55,6 +55,16 @@ wrong in the old object is accepted. `message` is the problem and the fix.
     a volume has more than one source, but Kubernetes allows only one. Remove the others.
 {{- end }}
 
+{{- /*
+Names of transports and aliases in UCX (ucp_context.c and the transports of uct), as in the library of NIXL 1.4.1. UCX
+compares them with regard to case, and ignores others with a warning in the log.
+*/ -}}
+{{- define "epd.admission.networkTransports" -}}
+['all', 'tcp', 'ib', 'rc', 'rc_v', 'rc_x', 'rc_verbs', 'rc_mlx5', 'rc_gda', 'rc_gdp', 'ud', 'ud_v', 'ud_x', 'ud_verbs',
+'ud_mlx5', 'dc', 'dc_x', 'dc_mlx5', 'gga', 'gga_mlx5', 'srd', 'rocm', 'rocm_copy', 'rocm_gdr', 'rocm_ipc', 'ze', 'ze_copy',
+'ze_gdr', 'ze_ipc', 'ugni', 'ugni_rdma', 'ugni_smsg', 'ugni_udt']
+{{- end }}
+
 {{- /* UCX transports that work only inside a pod, as in the CRD. */ -}}
 {{- define "epd.admission.localTransports" -}}
 ['self', 'sm', 'shm', 'posix', 'sysv', 'mm', 'xpmem', 'cma', 'knem', 'cuda', 'cuda_copy', 'cuda_ipc', 'gdr_copy']

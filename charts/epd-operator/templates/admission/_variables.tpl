@@ -48,6 +48,10 @@ Values that warnings use. The API server evaluates each of them on first use.
   expression: object.spec.transfer.ucx.transports
 - name: rdmaTransports
   expression: variables.transports.filter(t, t.matches('^(rc|ud|dc|ib|srd|gga|all)'))
+- name: unknownTransports
+  expression: >-
+    variables.transports.filter(t, !(t in {{ include "epd.admission.networkTransports" . | replace "\n" " " }})
+    && !(t in {{ include "epd.admission.localTransports" . }}))
 - name: hasHuggingFaceFolder
   expression: >-
     variables.holders.exists(h, has(h.spec.env)
@@ -122,11 +126,32 @@ Values that warnings use. The API server evaluates each of them on first use.
     && e.name.matches('(?i)(^|_)(token|password|passwd|secret|api_key|secret_key|access_key)$')
     && !e.value.matches('^[0-9]+$'))).map(h, h.path + '.env')
     + variables.holders.filter(h, has(h.spec.args) && h.spec.args.exists(a,
-    a.split('=')[0].replace('_', '-') in ['--hf-token', '--api-key'])).map(h, h.path + '.args')
+    a.split('=')[0].split(' ')[0].replace('_', '-') in ['--hf-token', '--api-key'])).map(h, h.path + '.args')
+- name: joinedFlags   # a flag and its value in one item
+  expression: >-
+    variables.holders.filter(h, has(h.spec.args)).map(h, {'path': dyn(h.path + '.args'),
+    'flags': dyn(h.spec.args.filter(a, a.matches('^--?[A-Za-z][^ =]* ')).map(a, a.split(' ')[0]))})
+    .filter(h, h.flags.size() > 0)
+- name: inBytes
+  expression: >-
+    (variables.stages.filter(s, has(s.spec.resources) && has(s.spec.resources.requests))
+    .map(s, {'path': dyn('spec.' + s.name + '.resources.requests.'), 'amounts': s.spec.resources.requests})
+    + variables.stages.filter(s, has(s.spec.resources) && has(s.spec.resources.limits))
+    .map(s, {'path': dyn('spec.' + s.name + '.resources.limits.'), 'amounts': s.spec.resources.limits}))
+    .map(p, ['memory', 'ephemeral-storage'].filter(r, r in p.amounts && quantity(p.amounts[r]).isGreaterThan(quantity('0'))
+    && quantity(p.amounts[r]).isLessThan(quantity('1Mi')))
+    .map(r, {'path': dyn(p.path + r), 'amount': p.amounts[r]})).filter(found, found.size() > 0)
+- name: outOfBounds   # 1 is the default
+  expression: >-
+    variables.stages.filter(s, has(s.spec.autoscaling) && (s.spec.replicas > s.spec.autoscaling.maxReplicas
+    || (s.spec.replicas < s.spec.autoscaling.minReplicas && s.spec.replicas != 1)))
+    .map(s, 'spec.' + s.name + '.replicas')
 - name: notScaling
   expression: >-
     variables.stages.filter(s, has(s.spec.autoscaling)
-    && s.spec.autoscaling.minReplicas == s.spec.autoscaling.maxReplicas).map(s, 'spec.' + s.name + '.autoscaling')
+    && (s.spec.autoscaling.minReplicas == s.spec.autoscaling.maxReplicas || (s.spec.autoscaling.mode == 'Internal'
+    && s.spec.autoscaling.behavior.scaleUp.selectPolicy == 'Disabled'
+    && s.spec.autoscaling.behavior.scaleDown.selectPolicy == 'Disabled'))).map(s, 'spec.' + s.name + '.autoscaling')
 - name: scalingSettings   # have an effect only with autoscaling
   expression: >-
     (has(object.spec.slo) ? ['spec.slo'] : [])

@@ -33,6 +33,11 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
   message: >-
     variables.lowLimit.join(', ') + ': too low. sharedMemory, embeddingCache and the ring buffer of NixlWrite (8Gi) count
     against the limit, and the container is killed when they fill up. Raise the limit.'
+- name: MemoryInBytes
+  fine: variables.inBytes.size() == 0
+  message: >-
+    variables.inBytes.map(found, found[0].path).join(', ') + ': ' + variables.inBytes[0][0].amount + ' is less than 1Mi. A
+    number without a unit is in bytes, and m means 1/1000 byte. Set for example 64Gi.'
 - name: MutableImage
   fine: variables.mutableImages.size() == 0
   message: >-
@@ -65,6 +70,16 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
   message: >-
     variables.secretHolders.join(', ') + ': a credential in plain text, visible to everyone who can read this object. Put
     it into a Secret, and refer to it with spec.model.tokenSecret or valueFrom.secretKeyRef.'
+- name: ValueInFlag
+  fine: variables.joinedFlags.size() == 0
+  message: >-
+    variables.joinedFlags.map(h, h.path).join(', ') + ': ' + variables.joinedFlags[0].flags[0] + ' and its value are one
+    item, so the process reads both as the name of a flag, and ends. Use two items, or one item with = between them.'
+- name: UnknownTransport
+  fine: variables.unknownTransports.size() == 0
+  message: >-
+    'spec.transfer.ucx.transports: UCX has no transport ' + variables.unknownTransports.join(', ') + ', and ignores it. Use
+    rc for RDMA, tcp, or another name that ucx_info -d shows.'
 - name: EmbeddingsByTCP
   fine: >-
     object.spec.topology != 'Disaggregated' || object.spec.encoder.pool == object.spec.pd.pool
@@ -100,8 +115,13 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
 - name: NothingToScale
   fine: variables.notScaling.size() == 0
   message: >-
-    variables.notScaling.join(', ') + ': minReplicas equals maxReplicas, so the stage never scales. Raise maxReplicas,
-    or remove autoscaling and set replicas.'
+    variables.notScaling.join(', ') + ': minReplicas equals maxReplicas, or selectPolicy is Disabled for both directions, so
+    the stage never scales. Raise maxReplicas, allow a direction, or remove autoscaling and set replicas.'
+- name: ReplicasOutOfBounds
+  fine: variables.outOfBounds.size() == 0
+  message: >-
+    variables.outOfBounds.join(', ') + ': not between minReplicas and maxReplicas of autoscaling, so the stage starts with
+    the nearest of the two instead. Set a number between them, or remove replicas.'
 - name: NobodyScales
   fine: variables.isScaled || variables.scalingSettings.size() == 0
   message: >-
