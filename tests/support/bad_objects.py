@@ -300,16 +300,6 @@ PODS = [
                            "/run/secrets/kubernetes.io/serviceaccount/")),
         )
     ),
-    Bad("two mounts at one path in two spellings", "spec.pd.podTemplate.volumeMounts",
-        "two mounts differ only in the '/' at the end",
-        {"pd.podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", "/x/"), mount("a", "/x")]}}),
-    *(
-        Bad(f"a mount at {path} over the model at {model}", "spec.pd.podTemplate.volumeMounts",
-            "model.storage is already mounted at this mountPath",
-            {"model.storage": {"claimName": "weights", "mountPath": model},
-             "pd.podTemplate": {"volumes": [{"name": "a"}], "volumeMounts": [mount("a", path)]}})
-        for path, model in (("/models/", "/models"), ("/models", "/models/"))
-    ),
     *(
         Bad(f"a model at {path}", "spec.model.storage.mountPath", "the volume is read-only, so nothing can be mounted",
             {"model.storage": {"claimName": "weights", "mountPath": path}})

@@ -47,6 +47,15 @@ wrong in the old object is accepted. `message` is the problem and the fix.
     && !['cpu', 'memory'].exists(r, r in s.requests || r in s.limits))).map(s, s.path)
   message: >-
     Kubernetes requires an equal request and limit for hugepages, and in addition cpu or memory. Set both.
+- name: TwoMountsAtOnePath
+  wrong: >-
+    self.templates.filter(t, has(t.spec.volumeMounts) && t.spec.volumeMounts.exists(m,
+    t.spec.volumeMounts.exists(other, other.mountPath == m.mountPath + '/') || (has(self.spec.model.storage)
+    && (m.mountPath + '/').replace('//', '/') == (self.spec.model.storage.mountPath + '/').replace('//', '/'))))
+    .map(t, t.path + '.volumeMounts')
+  message: >-
+    two volumes at one path, written with and without a slash at its end (model.storage counts). Set another path for one of
+    them.
 - name: TwoVolumeSources
   wrong: >-
     self.templates.filter(t, has(t.spec.volumes) && t.spec.volumes.exists(v,

@@ -19,7 +19,7 @@ from epd_operator.api.v1alpha1.base import (
     ObjectName,
 )
 from epd_operator.api.v1alpha1.env import EnvList
-from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, TOKEN_PATHS, MountPath, PodTemplate, with_slash
+from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, TOKEN_PATHS, MountPath, PodTemplate
 from epd_operator.api.v1alpha1.pools import Pool
 from epd_operator.api.v1alpha1.spec_rules import SPEC_RULES
 from epd_operator.api.v1alpha1.stages import (
@@ -77,7 +77,8 @@ class ModelStorage(ApiModel):
 
     rules = (
         Rule(
-            expression=f"!{[CACHE_PATH, *TOKEN_PATHS]}.exists(path, path.startsWith({with_slash('self.mountPath')}))",
+            expression=f"!{[CACHE_PATH, *TOKEN_PATHS]}"
+            ".exists(path, path.startsWith((self.mountPath + '/').replace('//', '/')))",
             message="the volume is read-only, so nothing can be mounted below it, but the pods have a cache at "
             f"{CACHE_PATH} and a token below /run and /var/run: choose another path, for example /models",
             field_path=".mountPath",

@@ -101,12 +101,6 @@ TOKEN_PATHS = (f"/{_ACCOUNT_PATH}", f"/var/{_ACCOUNT_PATH}")
 NEEDED_PATHS = ("/dev", "/proc", "/sys", *TOKEN_PATHS)
 """Folders that the container runtime and Kubernetes fill, and that every process needs."""
 
-
-def with_slash(path: str) -> str:
-    """CEL: a path that ends with one slash, so that two spellings of a path that MountPath accepts are equal."""
-    return f"({path} + '/').replace('//', '/')"
-
-
 MountPath = Annotated[
     str,
     Field(min_length=1, max_length=256, pattern=r"^/[^:]*$"),
@@ -192,11 +186,5 @@ class PodTemplate(ApiModel):
             message="annotations with the prefixes epd.dev/ and nvidia.com/dynamo- are set by the operator: use "
             "another prefix",
             field_path=".annotations",
-        ),
-        Rule(
-            expression="!has(self.volumeMounts) || self.volumeMounts.all(m, "
-            "!self.volumeMounts.exists(other, other.mountPath == m.mountPath + '/'))",
-            message="two mounts differ only in the '/' at the end of their paths: choose another path for one of them",
-            field_path=".volumeMounts",
         ),
     )

@@ -2,6 +2,11 @@
 
 Every list and text in a rule needs a limit (maxItems, maxLength). Otherwise the API server refuses the CRD, because its
 estimate of the cost of the rule is too high.
+
+A new rule here must not refuse objects that an older version accepts. Where a pod template has volumes or an affinity,
+the API server cannot tell that spec is unchanged, so it would refuse every write to such an object, also of its status
+(tests/api/test_older_objects.py). Such a rule belongs to the denials of the chart (templates/admission/_denials.tpl).
+Rules of scalars, and of objects without unknown fields, are evaluated only where they change: https://kep.k8s.io/4008.
 """
 
 from __future__ import annotations
@@ -9,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from epd_operator.api.markers import Rule
-from epd_operator.api.v1alpha1.pod_template import with_slash
 from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName
 
 STAGES = tuple(StageName)
@@ -76,7 +80,7 @@ def _mount_rules(template: str, *, volumes: tuple[str, ...]) -> Iterator[Rule]:
     )
     yield Rule(
         expression=f"{without} || !has(self.model.storage) "
-        f"|| !{mounts}.exists(m, {with_slash('m.mountPath')} == {with_slash('self.model.storage.mountPath')})",
+        f"|| !{mounts}.exists(m, m.mountPath == self.model.storage.mountPath)",
         message="model.storage is already mounted at this mountPath: choose another path for one of them",
         field_path=f".{template}.volumeMounts",
     )
