@@ -155,11 +155,22 @@ class TransferMode(StrEnum):
     NIXL_WRITE = "NixlWrite"
 
 
+Transport = Annotated[
+    str,
+    Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_]+$"),
+    Rule(
+        expression="self == self.lowerAscii()",
+        message="names of UCX transports are in lower case: write for example rc",
+        message_expression="'names of UCX transports are in lower case: write ' + self.lowerAscii()",
+    ),
+]
+
+
 class Ucx(ApiModel):
     """UCX, the transport layer that NIXL uses."""
 
     transports: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z0-9_]+$")]],
+        list[Transport],
         Field(min_length=1, max_length=16),
         ListSet(),
     ] = Field(
