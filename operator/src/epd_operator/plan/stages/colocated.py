@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.pod_template import ResourceRequirements
 from epd_operator.api.v1alpha1.stages import GpuSharingStrategy, Group
 from epd_operator.backends.dynamo import Role
 from epd_operator.objects.identity import Identity, StageKey
@@ -24,14 +23,6 @@ from epd_operator.plan.pods.process import (
 from epd_operator.plan.pods.template import ContainerPlan, PodBuilder
 from epd_operator.plan.stages.stage_plan import StagePlan
 
-_STUB_AMOUNTS = {"cpu": "100m", "memory": "64Mi"}
-STUB_RESOURCES = ResourceRequirements(requests=_STUB_AMOUNTS, limits=_STUB_AMOUNTS)
-"""For an idle stub and its preStop hook. Each is a Python process of 14 MB (measured, resident).
-
-A namespace with a compute quota refuses pods with a container without requests and limits. They are equal, so that the
-pod is Guaranteed if group.resources has equal requests and limits of cpu and memory.
-"""
-
 
 def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey, group: Group) -> StagePlan:
     """Encoders and a PD process on one GPU.
@@ -48,7 +39,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
         ContainerPlan(
             name=process.discovery_name,
             command=stub_command(container=process.discovery_name),
-            resources=STUB_RESOURCES,
+            resources=group.stub_resources,
         )
         for process in processes
         if process.role is Role.ENCODER
