@@ -11,7 +11,7 @@ LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 TYPED := operator/src operator/tools worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards engine-flags scaling-report site check-generated audit lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards engine-flags scaling-report simulator-fit simulator-report simulator-bench site check-generated audit lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -77,6 +77,15 @@ engine-flags: $(VENV)/.installed ## List the flags of the pinned Dynamo and vLLM
 
 scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
 	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report
+
+simulator-fit: $(VENV)/.installed ## Fit the constants of the simulator to published figures; takes 20 minutes
+	PYTHONPATH=tests:operator/src $(BIN)/python -m published.fit
+
+simulator-report: $(VENV)/.installed ## Compare the simulator with published figures: docs/simulator-calibration.md
+	PYTHONPATH=tests:operator/src $(BIN)/python -m published.report
+
+simulator-bench: $(VENV)/.installed ## How long 100 simulated hours take
+	PYTHONPATH=tests:operator/src $(BIN)/python -m benchmark.simulation
 
 site: $(VENV)/.installed ## The documentation as a site, in .site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs/mkdocs.yml

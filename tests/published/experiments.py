@@ -74,14 +74,20 @@ class Bench:
         )
 
     def latencies(
-        self, topology: Topology, kinds: tuple[Kind, ...], *, rate: float | None = None, requests: int = 0
+        self,
+        topology: Topology,
+        kinds: tuple[Kind, ...],
+        *,
+        rate: float | None = None,
+        requests: int = 0,
+        layout: Layout | None = None,
     ) -> Result:
-        """A run at the article's rate."""
+        """A run at the article's rate, or at another one per GB200."""
         total = 4 * (self.rate if rate is None else rate)
         duration = (requests or self.requests) / total
         return simulate(
             generated(kinds, rate=total, duration=duration, source=source()),
-            layout=self.layout(topology),
+            layout=layout or self.layout(topology),
             costs=self.costs,
             llm=LLM_122B,
             source=source(),
@@ -98,7 +104,7 @@ class Bench:
             llm=llm,
             slo=SLO,
             source=source,
-            requests=2 * self.requests,
+            requests=self.requests,
             first_rate=4.0,
         )
         return found.goodput

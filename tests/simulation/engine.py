@@ -1,4 +1,8 @@
-"""Discrete events in virtual time: image requests pass the encoders and then PD, text goes to PD at once."""
+"""Discrete events in virtual time: image requests pass the encoders and then PD, text goes to PD at once.
+
+This model is for autoscalers: pods start and end, and a request has one given time in each stage. The simulator of the
+product, epd_operator.advice.simulation, computes these times from batches and GPUs, for a fixed number of pods.
+"""
 
 from __future__ import annotations
 

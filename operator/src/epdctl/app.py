@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from epd_operator import __version__
+from epdctl.convert_trace import convert_trace
 from epdctl.estimate import estimate
+from epdctl.simulate import simulate
 
 app = typer.Typer(
     help="Decide how to serve a multimodal model with epd-operator.",
@@ -20,6 +22,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(estimate)
+app.command()(simulate)
+app.command()(convert_trace)
 
 
 def _print_version(is_wanted: bool) -> None:

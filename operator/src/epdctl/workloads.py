@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TextIO
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from epd_operator.advice.estimate import TIMES, StageTimes, Workload
-
-MAX_FILE_CHARACTERS = 1_000_000
-MAX_ERRORS = 10
+from epdctl.files import documents, parse, read_text
 
 
 class _WorkloadEntry(BaseModel):
@@ -44,29 +40,10 @@ def read_workloads(path: str, *, standard_input: TextIO) -> tuple[Workload, ...]
     Raises:
         ValueError: the file cannot be read, or a field is wrong.
     """
-    try:
-        text = standard_input.read(MAX_FILE_CHARACTERS + 1) if path == "-" else _read(Path(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}") from None
-    if len(text) > MAX_FILE_CHARACTERS:
-        raise ValueError(f"{path}: is longer than {MAX_FILE_CHARACTERS} characters")
-    try:
-        entries = _WorkloadFile.model_validate(yaml.safe_load(text)).workloads
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"{path}: is not YAML: {error}") from None
-    except ValidationError as error:
-        raise ValueError("\n".join(_causes(path, error))) from None
+    text = read_text(path, standard_input=standard_input)
+    data = next(documents(path, text), None)
+    entries = parse(_WorkloadFile, data, path=path).workloads
     return tuple(_workload(path, number, entry) for number, entry in enumerate(entries))
-
-
-def _read(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return file.read(MAX_FILE_CHARACTERS + 1)
-
-
-def _causes(path: str, error: ValidationError) -> list[str]:
-    causes = error.errors(include_input=False, include_url=False)[:MAX_ERRORS]
-    return [f"{path}: {'.'.join(map(str, cause['loc'])) or 'the document'}: {cause['msg']}" for cause in causes]
 
 
 def _workload(path: str, number: int, entry: _WorkloadEntry) -> Workload:

@@ -43,8 +43,14 @@ class Job:
         self.encode = 0.0
         self.missing = 0
         self.is_counted = True
-        self.routed = self.media_start = self.media_done = self.pushed = self.pd_start = self.first = arrived
+        # Set on the way, in this order.
         self.engine: Engine
+        self.routed: float
+        self.media_start: float
+        self.media_done: float
+        self.pushed: float
+        self.pd_start: float
+        self.first: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 from epd_operator.advice.simulation.cache import EmbeddingCache
 from epd_operator.advice.simulation.costs import Costs, Llm
-from epd_operator.advice.simulation.engine import Action, Engine, Job
+from epd_operator.advice.simulation.engine import Action, Engine, Job, Schedule
 from epd_operator.advice.simulation.layout import Layout
 from epd_operator.advice.simulation.media import MediaProcess, Part
 from epd_operator.advice.simulation.results import Result, Slo
@@ -16,6 +17,8 @@ from epd_operator.advice.simulation.traffic import Arrival, Keys, RandomSource
 from epd_operator.advice.simulation.work import ImageWork, Work, context_seconds, split, step_seconds, work
 from epd_operator.api.v1alpha1.stages import Routing
 from epd_operator.api.v1alpha1.topology import Topology
+
+Event = tuple[float, int, Action, Any]
 
 
 def simulate(
@@ -45,6 +48,16 @@ def simulate(
     return _Run(layout=layout, costs=costs, llm=llm, source=source, slo=slo or Slo(), warm_up=warm_up).run(traffic)
 
 
+def _scheduler(events: list[Event]) -> Schedule:
+    """What adds events. Those of the same time happen in the order in which they were added."""
+    order = count()
+
+    def schedule(at: float, action: Action, argument: Any) -> None:
+        heappush(events, (at, next(order), action, argument))
+
+    return schedule
+
+
 class _Run:
     """State of a run."""
 
@@ -55,8 +68,8 @@ class _Run:
         self.result = Result()
         self._random = source.random
         self._slo, self._warm_up = slo, warm_up
-        self._events: list[tuple[float, int, Action, Any]] = []
-        self._number = 0
+        self._events: list[Event] = []
+        self._schedule = _scheduler(self._events)
         self._works: dict[int, Work] = {}
         self._turn = self._encoder_turn = 0
         self._last_arrival = self._last_end = 0.0
@@ -133,10 +146,6 @@ class _Run:
             now, _, action, argument = heappop(events)
             action(now, argument)
         return self._close()
-
-    def _schedule(self, at: float, action: Action, argument: Any) -> None:
-        self._number += 1
-        heappush(self._events, (at, self._number, action, argument))
 
     # The way of a request
 
