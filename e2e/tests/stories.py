@@ -27,10 +27,21 @@ CLIENT_SECONDS = 30.0
 
 
 class Clients:
-    """Clients that ask for texts until the block is left, each the next one after the answer to the last."""
+    """Clients that ask until the block is left, each the next one after the answer to the last."""
 
-    def __init__(self, endpoint: Endpoint, *, count: int) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        count: int,
+        image: str | None = None,
+        timeout: float = CLIENT_SECONDS,
+        pause: float = 0.0,
+    ) -> None:
         self._endpoint = endpoint
+        self._image = image
+        self._timeout = timeout
+        self._pause = pause
         self._stopped = threading.Event()
         self._threads = [threading.Thread(target=self._ask) for _ in range(count)]
         self.answered = 0
@@ -53,8 +64,11 @@ class Clients:
     def _ask(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._endpoint.ask("Say hello.", max_tokens=64, timeout=CLIENT_SECONDS, ignore_eos=True)
+                self._endpoint.ask(
+                    "Say hello.", max_tokens=64, image=self._image, timeout=self._timeout, ignore_eos=True
+                )
                 self.answered += 1
+                self._stopped.wait(self._pause)
             except RequestRefusedError as error:
                 self.errors.append(str(error))
                 self._stopped.wait(1)

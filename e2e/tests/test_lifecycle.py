@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -102,9 +103,11 @@ def test_an_operator_killed_during_a_creation_completes_it_after_its_restart(
     kinds |= {"ServiceAccount/other-discovery", "RoleBinding/other-discovery"}
     kinds |= {"NetworkPolicy/other-pods", "NetworkPolicy/other-frontend"}
     kinds |= {"PodDisruptionBudget/other-frontend", "PodDisruptionBudget/other-worker"}
+    kinds |= {"ControllerRevision/other-DIGEST"}
 
     def children() -> set[str]:
-        return {child for child in other.leftovers() if not child.startswith(("Pod/", "ReplicaSet/"))}
+        found = {child for child in other.leftovers() if not child.startswith(("Pod/", "ReplicaSet/"))}
+        return {re.sub(r"^(ControllerRevision/.*-)[0-9a-f]{10}$", r"\1DIGEST", child) for child in found}
 
     other.apply(path)
     installation.kubectl.run(

@@ -21,12 +21,14 @@ USED_IN_OTHER_TESTS = {
     # Used in tests/security/test_rights.py: no test here uses an external autoscaler,
     *(f"{verb} epdstagescales.epd.dev" for verb in ("get", "create", "patch", "delete")),
     "patch epdstagescales/status.epd.dev",
-    # changes the topology of an object, sets budgets or policies to Unmanaged, or installs another role for workers.
+    # changes the topology of an object, edits one more often than revisionHistoryLimit, sets budgets or policies to
+    # Unmanaged, or installs another role for workers.
     # (Idle pods get no deletion cost; an Event is patched only if it occurs again; Events are listed only of pods that
     # do not start.)
     "patch pods.core",
     "list events.core",
     "patch events.events.k8s.io",
+    "delete controllerrevisions.apps",
     "delete deployments.apps",
     "delete networkpolicies.networking.k8s.io",
     "delete poddisruptionbudgets.policy",

@@ -64,16 +64,16 @@ def test_every_warning_and_every_denial_has_a_case_and_a_near_miss(rendered: lis
     assert near - {"nothing"} == cases | {case.name for case in DENIALS}
 
 
-def test_a_change_of_topology_gives_a_warning(policy_server: ApiServer) -> None:
+def test_a_change_of_topology_gives_a_warning_if_it_interrupts_the_answers(policy_server: ApiServer) -> None:
+    recreate = {"rollout": {"strategy": "Recreate"}}
     before = quiet("Aggregated", name="moves")
     assert apply(policy_server.client, before).warnings == ()
-    after = quiet("CoLocated", name="moves")
+    after = quiet("CoLocated", recreate, name="moves")
     (warning,) = warnings(apply(policy_server.client, after, dry_run=True))
     assert warning.text.startswith("TopologyChange: spec.topology: ")
-    assert (
-        apply(policy_server.client, quiet("Aggregated", {"worker.replicas": 3}, name="moves"), dry_run=True).warnings
-        == ()
-    )
+    near_misses = (("CoLocated", {}), ("Aggregated", recreate), ("Aggregated", {"worker.replicas": 3}))
+    for topology, changes in near_misses:
+        assert apply(policy_server.client, quiet(topology, changes, name="moves"), dry_run=True).warnings == ()
 
 
 def test_the_message_contains_the_numbers_of_a_band(policy_server: ApiServer) -> None:

@@ -81,6 +81,7 @@ async def test_the_first_reconcile_creates_all_children_that_can_exist_and_the_s
     deployments = {"Aggregated": 2, "CoLocated": 2, "Disaggregated": 2}[topology]
     stages = {"Aggregated": 2, "CoLocated": 2, "Disaggregated": 3}[topology]
     assert writes == [
+        "APPLY ControllerRevision",
         *(["APPLY Deployment"] * deployments),
         "APPLY EPDDeployment",
         *(["APPLY NetworkPolicy"] * 2),
@@ -146,7 +147,7 @@ async def test_a_field_that_is_removed_from_the_spec_is_removed_from_the_child(w
     assert "memory" not in container["resources"]["limits"]
 
 
-async def test_a_change_of_topology_replaces_the_stages_and_removes_the_old_children(world: World) -> None:
+async def test_a_change_of_topology_before_the_first_request_replaces_all_stages_at_once(world: World) -> None:
     world.create(raw_spec("Aggregated"))
     await world.settle()
     live = await world.find(EPD_DEPLOYMENT, "qwen")
@@ -155,8 +156,10 @@ async def test_a_change_of_topology_replaces_the_stages_and_removes_the_old_chil
     live["metadata"].pop("managedFields", None)
     assert world.server.client.request("PUT", f"{PRIMARIES.format(world.namespace)}/qwen", live).ok
     await world.settle()
+    revision = (await world.find(SERVICE, "qwen"))["spec"]["selector"]["epd.dev/revision"]
     names = {d["metadata"]["name"] for d in await world.cluster.list(DEPLOYMENT, namespace=world.namespace)}
-    assert names == {"qwen-frontend", "qwen-group"}
+    assert revision != "initial"
+    assert names == {f"qwen-frontend-{revision}", f"qwen-group-{revision}"}
 
 
 CONTAINER = "/spec/template/spec/containers/0"

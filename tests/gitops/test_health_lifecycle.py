@@ -72,6 +72,11 @@ def may_recover(reason: str) -> Expected:
     return Expected(reach=life.with_problem(reason), health=Health.IN_PROGRESS, reason=reason)
 
 
+def of_revision(reach: life.Phase, *, reason: str) -> Expected:
+    """A step between two revisions: one of them answers requests."""
+    return Expected(reach=reach, health=Health.IN_PROGRESS, reason=reason, available=True, live=False)
+
+
 NEED_USER = {"ImagePullFailed", "CrashLooping", "ContainerConfigInvalid", "VolumeNotReady"}
 """Problems of pods that Kubernetes retries, mostly without success. All others may end without a change."""
 
@@ -86,12 +91,31 @@ PHASES = {
     "rolling out": Expected(reach=life.rolling_out, health=Health.IN_PROGRESS, reason="RollingOut", available=True),
     "rolled out": Expected(reach=life.rolled_out, health=Health.DONE, reason="AllStagesReady", available=True),
     "rolling out in vain": Expected(
-        reach=life.rolling_out_to_a_missing_image,
+        reach=life.rolling_out_in_vain,
+        health=Health.FAILED,
+        reason="CrashLooping",
+        available=True,
+        kstatus=Health.IN_PROGRESS,
+    ),
+    "changed to a missing image": Expected(
+        reach=life.changed_to_a_missing_image,
         health=Health.FAILED,
         reason="ImagePullFailed",
         available=True,
         kstatus=Health.IN_PROGRESS,
     ),
+    "revision starting": of_revision(life.revision_starting, reason="RevisionStarting"),
+    "revision verifying": of_revision(life.revision_verifying, reason="RevisionVerifying"),
+    "revision without an answer": Expected(
+        reach=life.verification_failed,
+        health=Health.FAILED,
+        reason="VerificationFailed",
+        available=True,
+        kstatus=Health.IN_PROGRESS,
+        live=False,
+    ),
+    "revision removing": of_revision(life.revision_removing, reason="RevisionRemoving"),
+    "rollout paused": of_revision(life.rollout_paused, reason="RolloutPaused"),
     "rollout blocked": Expected(
         reach=life.rollout_blocked, health=Health.IN_PROGRESS, reason="RolloutBlocked", available=True
     ),

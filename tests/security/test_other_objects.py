@@ -9,6 +9,7 @@ import pytest
 from epd_operator.cluster.client import Cluster
 from epd_operator.cluster.observe import observe, read_primary
 from epd_operator.objects.kinds import DEPLOYMENT, POD, SERVICE
+from epd_operator.reconcile.reconciler import utc_now
 from epd_operator.watch.kopf_watch import key_of_child
 from support.operated import World
 from support.specs import raw_spec
@@ -90,7 +91,7 @@ async def test_pods_of_other_owners_with_the_labels_of_a_stage_are_not_observed(
         make(world, "pods", foreign_pod(f"foreign-{number}", labels=labels, owners=owners))
     found = await read_primary(world.cluster, namespace=world.namespace, name="qwen")
     assert found is not None
-    seen = {pod["metadata"]["name"] for pod in (await observe(world.cluster, primary=found)).pods}
+    seen = {pod["metadata"]["name"] for pod in (await observe(world.cluster, primary=found, now=utc_now())).pods}
     assert seen == {pod["metadata"]["name"] for pod in pods}
 
 

@@ -64,6 +64,11 @@ class Harness:
         items = self.client.get(collection.format(TEAM)).body.get("items", ())
         return {item["metadata"]["name"] for item in items}
 
+    def stages(self) -> set[str]:
+        """Stages that have Deployments, of all revisions."""
+        items = self.client.get(DEPLOYMENTS.format(TEAM)).body.get("items", ())
+        return {item["metadata"]["labels"]["app.kubernetes.io/component"] for item in items}
+
     def replicas(self, stage: str) -> int:
         found = self.client.get(f"/apis/apps/v1/namespaces/{TEAM}/deployments/qwen-{stage}").body
         return int(found.get("spec", {}).get("replicas", -1))
@@ -92,6 +97,7 @@ class Harness:
 
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
+RECORDS = "/apis/apps/v1/namespaces/{}/controllerrevisions"
 SCALES = "/apis/epd.dev/v1alpha1/namespaces/{}/epdstagescales"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
@@ -122,10 +128,12 @@ def run_life_cycle(harness: Harness) -> None:
     harness.wait("more encoders", lambda: harness.replicas("encoder") == 2)
     harness.prometheus.load = 1
     harness.wait("fewer encoders", lambda: harness.replicas("encoder") == 1)
-    harness.apply(
-        {**raw_spec("Aggregated"), "networkPolicy": {"mode": "Unmanaged"}, "disruptionBudget": {"mode": "Unmanaged"}}
-    )
-    harness.wait("other stages", lambda: harness.names(DEPLOYMENTS) == {"qwen-frontend", "qwen-worker"})
+    # No pod here can answer the request that a new revision gets with strategy BlueGreen.
+    rollout = {"strategy": "Recreate", "revisionHistoryLimit": 0}
+    unmanaged = {"networkPolicy": {"mode": "Unmanaged"}, "disruptionBudget": {"mode": "Unmanaged"}}
+    harness.apply(raw_spec("Aggregated", rollout=rollout, **unmanaged))
+    harness.wait("other stages", lambda: harness.stages() == {"frontend", "worker"})
+    harness.wait("no record of the earlier spec", lambda: len(harness.names(RECORDS)) == 1)
     harness.wait("no scale objects", lambda: not harness.names(SCALES))
     harness.wait("no policies", lambda: not harness.names(POLICIES) and not harness.names(BUDGETS))
 

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from epd_operator.objects.identity import Key
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.objects.pods import is_ready
+from epd_operator.reconcile.reconciler import Reconciler
 from support.operated import PRIMARIES, World
+from support.rollouts import Verifier
 from support.specs import raw_spec
 from support.waiting import eventually
 
@@ -22,6 +25,9 @@ RUNNING = {
     "phase": "Running",
     "conditions": [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}],
 }
+
+ANOTHER_IMAGE: dict[str, Any] = {"spec": {"runtime": {"image": "example.test/epd:2"}}}
+"""A change that starts a new revision."""
 
 Phase = Callable[[World], Awaitable[None]]
 
@@ -173,7 +179,7 @@ async def stale(world: World) -> None:
 
 async def rolling_out(world: World) -> None:
     await ready(world)
-    patch(world, {"spec": {"runtime": {"image": "example.test/epd:2"}}})
+    patch(world, {"spec": {"worker": {"args": ["--enforce-eager"]}}})
     await until(world, "RollingOut")
 
     async def has_new_pod() -> bool:
@@ -187,9 +193,72 @@ async def rolled_out(world: World) -> None:
     await run_all(world)
 
 
-async def rolling_out_to_a_missing_image(world: World) -> None:
+async def rolling_out_in_vain(world: World) -> None:
     await rolling_out(world)
+    await _report_problem(world, "CrashLooping")
+
+
+async def changed_to_a_missing_image(world: World) -> None:
+    await ready(world)
+    patch(world, ANOTHER_IMAGE)
     await _report_problem(world, "ImagePullFailed")
+
+
+async def _served(world: World) -> None:
+    """Needs a world without controllers, as everything that depends on the reports of single Deployments."""
+    world.create(raw_spec("Aggregated"))
+    await world.settle()
+    await _report_all_ready(world)
+    await until(world, "AllStagesReady")
+
+
+async def _report_all_ready(world: World) -> None:
+    for deployment in await world.cluster.list(DEPLOYMENT, namespace=world.namespace):
+        await world.report_ready(deployment["metadata"]["name"])
+
+
+async def revision_starting(world: World) -> None:
+    """The Service is that of an operator before revisions: it selects the frontends of all of them."""
+    await _served(world)
+    service = f"/api/v1/namespaces/{world.namespace}/services/qwen"
+    unlabelled = {"spec": {"selector": {"epd.dev/revision": None}}}
+    assert world.server.client.request("PATCH", service, unlabelled, content_type=MERGE).ok
+    patch(world, ANOTHER_IMAGE)
+    await until(world, "RevisionStarting")
+
+
+async def revision_verifying(world: World) -> None:
+    await _served(world)
+    patch(world, ANOTHER_IMAGE)
+    await world.settle()
+    await _report_all_ready(world)
+    await until(world, "RevisionVerifying")
+
+
+async def verification_failed(world: World) -> None:
+    await _verified(world, passes=False, reason="VerificationFailed")
+
+
+async def revision_removing(world: World) -> None:
+    await _verified(world, passes=True, reason="RevisionRemoving")
+
+
+async def _verified(world: World, *, passes: bool, reason: str) -> None:
+    """The new revision has an answer for the operator, or not."""
+    await revision_verifying(world)
+    reconciler = Reconciler(world.cluster, verification=Verifier(passes=passes, message="HTTP 500: no weights"))
+
+    async def reached() -> bool:
+        await reconciler.reconcile(Key(world.namespace, "qwen"))
+        return bool((await world.conditions())["Ready"]["reason"] == reason)
+
+    await eventually(reached, state=world.conditions)
+
+
+async def rollout_paused(world: World) -> None:
+    await _served(world)
+    patch(world, {"spec": {"rollout": {"paused": True}, **ANOTHER_IMAGE["spec"]}})
+    await until(world, "RolloutPaused")
 
 
 async def rollout_blocked(world: World) -> None:

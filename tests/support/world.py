@@ -6,20 +6,26 @@ import copy
 from typing import Any
 
 from epd_operator.objects.identity import Identity
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.observation import ChildKey, Observation, Verdict
 from epd_operator.plan.planner import Plan
+from epd_operator.plan.rollout.steps import Phase
 
 NOW = "2026-01-01T00:00:00Z"
 
 
 class World:
-    """Children of one deployment. Every ``step`` makes one more pod of every Deployment ready."""
+    """Children of one deployment. Every ``step`` makes one more pod of every Deployment ready.
+
+    With ``answers``, each new revision answers the requests of the operator.
+    """
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.children: dict[ChildKey, dict[str, Any]] = {}
         self.status: dict[str, Any] = {}
         self.generation = 1
+        self.verdict: Verdict | None = None
+        self.answers = True
 
     def observation(self) -> Observation:
         return Observation(
@@ -27,6 +33,7 @@ class World:
             generation=self.generation,
             status=copy.deepcopy(self.status),
             children=copy.deepcopy(self.children),
+            verdict=self.verdict,
         )
 
     def apply(self, plan: Plan) -> None:
@@ -40,6 +47,8 @@ class World:
             self.children[key] = stored
         for key in plan.delete:
             del self.children[key]
+        if plan.rollout.phase is Phase.VERIFYING:
+            self.verdict = Verdict(revision=plan.rollout.target.name, passed=self.answers, message="asked for a word")
 
     def step(self) -> None:
         for key, child in self.children.items():

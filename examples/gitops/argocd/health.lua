@@ -1,13 +1,14 @@
 -- Health of an EPDDeployment in Argo CD. argocd-cm.yaml contains a copy of this file; docs/gitops.md explains it.
 -- Scripts in Argo CD have no string library and no math library.
 
--- Reasons of Ready that Kubernetes retries permanently, mostly without success.
+-- Reasons of Ready that are retried permanently, mostly without success.
 local needs_a_person = {
   ContainerConfigInvalid = true,
   CrashLooping = true,
   ImagePullFailed = true,
   PodsRefused = true,
   ProgressDeadlineExceeded = true,
+  VerificationFailed = true,
   VolumeNotReady = true,
 }
 

@@ -27,6 +27,8 @@ from epd_operator.telemetry.event_recorder import EventRecorder
 from epd_operator.telemetry.metrics import Metrics
 from epd_operator.telemetry.reports import Reports
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
+from epd_operator.verification.ask import ask
+from epd_operator.verification.verifier import Verifier
 from epd_operator.watch import kopf_watch
 
 
@@ -63,11 +65,13 @@ def make_leader_tasks(
         clock=clock,
         now=utc_now,
     )
+    verifier = Verifier(ask=ask, enqueue=queue.add, clock=clock)
     crds = CrdCheck(cluster, on_result=metrics.crds.observe)
     reconciler = Reconciler(
         cluster,
         settings=settings,
         scaling=autoscaler,
+        verification=verifier,
         reports=Reports(metrics=metrics.objects, recorder=recorder),
         crd_problem=crds.problem,
     )
@@ -78,6 +82,7 @@ def make_leader_tasks(
         jobs=[
             partial(pool.run, workers),
             autoscaler.run,
+            verifier.run,
             recorder.run,
             partial(crds.run, queue=queue, known=pool.known_keys, random=jitter),
             partial(listing, namespaces=namespaces, random=jitter, clock=clock),

@@ -21,7 +21,7 @@ from epd_operator.loads.latency import LatencyTotals, StageTotals, Totals
 from epd_operator.loads.measurements import Measurements
 from epd_operator.loads.sources import NO_PROMETHEUS
 from epd_operator.loads.targets import Target
-from epd_operator.objects.identity import COMPONENT_LABEL, Identity, Key, StageKey
+from epd_operator.objects.identity import COMPONENT_LABEL, INITIAL_REVISION, Identity, Key, StageKey
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.scaling.model import Decision, PodLoad, ScalingReason
 from epd_operator.telemetry.logs import JsonFormatter
@@ -119,7 +119,7 @@ def observed(*pods: str, replicas: int = 1) -> Observation:
 
 async def test_load_above_the_target_wakes_the_reconciler_with_a_decision_and_is_told_once() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.desired() == 3
@@ -131,7 +131,7 @@ async def test_load_above_the_target_wakes_the_reconciler_with_a_decision_and_is
 
 async def test_a_steady_load_wakes_nobody_again() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 4.0}
     for _ in range(5):
         await world.scaler.round(KEY)
@@ -142,7 +142,7 @@ async def test_a_steady_load_wakes_nobody_again() -> None:
 
 async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zero() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a", "b", replicas=2))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a", "b", replicas=2))
     await world.scaler.round(KEY)
     assert world.desired() == 2
     assert (
@@ -156,7 +156,9 @@ async def test_pods_that_do_not_answer_hold_the_number_and_show_no_number_as_zer
 @pytest.mark.parametrize("source", MetricsSource)
 async def test_metrics_are_read_from_the_source_that_the_object_asks_for(source) -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(scaling={"metricsSource": source}), observation=observed("a"))
+    world.scaler.update(
+        KEY, spec=scaled(scaling={"metricsSource": source}), revision=INITIAL_REVISION, observation=observed("a")
+    )
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.pods.asked_at == (source, "serving")
@@ -166,11 +168,14 @@ async def test_metrics_are_read_from_the_source_that_the_object_asks_for(source)
 async def test_a_source_that_cannot_be_read_holds_the_number_at_once_and_says_the_way_out() -> None:
     world = World()
     world.pods.obstacles = {MetricsSource.PROMETHEUS: NO_PROMETHEUS}
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     world.scaler.update(
-        KEY, spec=scaled(scaling={"metricsSource": "Prometheus"}), observation=observed("a", replicas=3)
+        KEY,
+        spec=scaled(scaling={"metricsSource": "Prometheus"}),
+        revision=INITIAL_REVISION,
+        observation=observed("a", replicas=3),
     )
     world.pods.requests = {}
     await world.scaler.round(KEY)
@@ -182,7 +187,7 @@ async def test_a_source_that_cannot_be_read_holds_the_number_at_once_and_says_th
 
 async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:
     world = World()
-    world.scaler.update(KEY, spec=spec(), observation=observed("a"))
+    world.scaler.update(KEY, spec=spec(), revision=INITIAL_REVISION, observation=observed("a"))
     await world.scaler.round(KEY)
     assert world.pods.asked == []
     assert world.scaler.decisions(KEY, identity=IDENTITY) == {}
@@ -190,12 +195,12 @@ async def test_an_object_without_a_scaled_stage_is_not_measured() -> None:
 
 async def test_a_stage_that_is_scaled_no_more_loses_its_decision_and_its_series() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.series()
     other = spec(pd={"pool": "gb200", "autoscaling": SCALED})
-    world.scaler.update(KEY, spec=other, observation=observed("a"))
+    world.scaler.update(KEY, spec=other, revision=INITIAL_REVISION, observation=observed("a"))
     assert world.desired() is None
     assert world.series() == {}
 
@@ -204,7 +209,7 @@ async def test_a_fault_at_one_object_is_logged_with_its_name_and_its_series_end_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.series()
@@ -228,7 +233,7 @@ async def test_a_fault_at_one_object_is_logged_with_its_name_and_its_series_end_
 
 async def test_a_namesake_gets_no_decision_of_the_object_before_it() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.scaler.decisions(KEY, identity=replace(IDENTITY, uid="u-2")) == {}
@@ -236,7 +241,7 @@ async def test_a_namesake_gets_no_decision_of_the_object_before_it() -> None:
 
 async def test_an_object_that_goes_during_a_round_leaves_nothing() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 12.0}
     await world.scaler.round(KEY)
     assert world.series()
@@ -248,9 +253,11 @@ async def test_an_object_that_goes_during_a_round_leaves_nothing() -> None:
 
 async def test_a_round_uses_what_the_last_pass_saw_even_if_it_came_meanwhile() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=observed("a"))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a"))
     world.pods.requests = {"a": 4.0}
-    world.pods.before_answer = lambda: world.scaler.update(KEY, spec=scaled(), observation=observed("a", replicas=2))
+    world.pods.before_answer = lambda: world.scaler.update(
+        KEY, spec=scaled(), revision=INITIAL_REVISION, observation=observed("a", replicas=2)
+    )
     await world.scaler.round(KEY)
     assert world.scaler.decisions(KEY, identity=IDENTITY)[StageKey(StageName.ENCODER)].current == 2
 
@@ -273,7 +280,7 @@ def blocked_rollout() -> Observation:
 
 async def test_a_stage_is_scaled_down_while_its_rollout_waits_for_the_gpus_of_its_old_pods() -> None:
     world = World()
-    world.scaler.update(KEY, spec=scaled(), observation=blocked_rollout())
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=blocked_rollout())
     world.pods.requests = {"a": 1.0, "b": 2.0}
     decided = []
     for _ in range(22):
@@ -318,6 +325,7 @@ async def test_a_slow_first_token_grows_the_stage_whose_pods_report_most_of_the_
     world.scaler.update(
         KEY,
         spec=both,
+        revision=INITIAL_REVISION,
         observation=live_stages(StageKey(StageName.FRONTEND), StageKey(StageName.ENCODER), StageKey(StageName.PD)),
     )
     world.pods.requests = {"frontend": 8.0, "encoder": 4.0, "pd": 4.0}

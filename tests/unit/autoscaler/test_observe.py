@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.autoscaler.observe import TERMINATION_MARGIN, stage_observations
+from epd_operator.autoscaler.observe import stage_observations
 from epd_operator.objects.identity import COMPONENT_LABEL, Identity, StageKey
 from epd_operator.objects.pod_events import PodEvent
+from epd_operator.objects.pods import TERMINATION_MARGIN
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.scaling.model import NodeSupply, PodRefusal, StageObservation
 from support.specs import spec
@@ -51,12 +52,12 @@ def observed(
     observation = Observation(
         identity=IDENTITY,
         generation=1,
-        children={ChildKey("Deployment", IDENTITY.child_name(WORKER)): live},
+        children={ChildKey("Deployment", IDENTITY.workload_name(WORKER)): live},
         pods=pods,
         pod_events=events,
     )
     chosen = spec("Aggregated", **stages)
-    (worker,) = stage_observations(chosen, observation=observation, loads={}, at=0.0, now=NOW)
+    (worker,) = stage_observations(chosen, revision="", observation=observation, loads={}, at=0.0, now=NOW)
     return worker
 
 

@@ -187,11 +187,11 @@ def test_an_autoscaler_targets_the_scale_object_that_the_operator_creates(autosc
     external = deployment("external.yaml")
     assert str(mode_of(external.spec, stage.name)) == "External"
     identity = Identity(name=external.metadata["name"], namespace="default", uid="1")
-    created = stage_scale(identity=identity, stage=stage)
+    created = stage_scale(identity=identity, stage=stage.name)
     expected = {**{key: created[key] for key in ("apiVersion", "kind")}, "name": created["metadata"]["name"]}
     assert autoscaler["spec"]["scaleTargetRef"] == expected
     assert scale_status(identity=identity, stage=stage, pods=1)["selector"] == (
-        f"app.kubernetes.io/component={stage},epd.dev/deployment={identity.name}"
+        f"app.kubernetes.io/component={stage},epd.dev/deployment={identity.name},epd.dev/revision=initial"
     )
 
 

@@ -12,10 +12,10 @@ from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import (
     COMPONENT_LABEL,
     DEPLOYMENT_LABEL,
+    INITIAL_REVISION,
     MANAGED_BY,
     MANAGED_BY_LABEL,
     REVISION_LABEL,
-    SOLE_REVISION,
     Identity,
     StageKey,
     all_stages,
@@ -28,19 +28,19 @@ IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
 PD = StageKey(StageName.PD)
 PD_OF_REVISION = StageKey(StageName.PD, "7f3a")
 REVISIONS = st.text("0123456789abcdef", min_size=4, max_size=8)
-STAGES = st.builds(StageKey, st.sampled_from(StageName), st.just(SOLE_REVISION) | REVISIONS)
+STAGES = st.builds(StageKey, st.sampled_from(StageName), st.just(INITIAL_REVISION) | REVISIONS)
 
 
 def test_names_without_a_revision_have_no_suffix() -> None:
     assert str(PD) == "pd"
-    assert IDENTITY.child_name(PD) == "qwen-pd"
-    assert IDENTITY.dynamo_namespace(SOLE_REVISION) == "serving-qwen"
+    assert IDENTITY.workload_name(PD) == "qwen-pd"
+    assert IDENTITY.dynamo_namespace(INITIAL_REVISION) == "serving-qwen"
 
 
 def test_names_with_a_revision_end_with_it() -> None:
     assert str(PD_OF_REVISION) == "pd-7f3a"
-    assert IDENTITY.child_name(PD_OF_REVISION) == "qwen-pd-7f3a"
-    assert IDENTITY.dynamo_namespace("7f3a") == "serving-qwen-7f3a"
+    assert IDENTITY.workload_name(PD_OF_REVISION) == "qwen-pd-7f3a"
+    assert IDENTITY.dynamo_namespace("7f3a") == "serving-qwen_7f3a"
 
 
 def test_names_of_children_of_the_whole_deployment_do_not_depend_on_a_revision() -> None:
@@ -48,34 +48,43 @@ def test_names_of_children_of_the_whole_deployment_do_not_depend_on_a_revision()
     assert names == ("qwen", "qwen-discovery", "qwen-pods")
 
 
-def test_a_selector_has_the_revision_only_if_the_stage_has_one() -> None:
+def test_the_selector_of_a_deployment_of_the_first_revision_is_that_of_the_time_before_revisions() -> None:
     selector = {DEPLOYMENT_LABEL: "qwen", COMPONENT_LABEL: "pd"}
-    assert IDENTITY.selector(PD) == selector
-    assert IDENTITY.selector(PD_OF_REVISION) == {**selector, REVISION_LABEL: "7f3a"}
+    assert IDENTITY.workload_selector(PD) == selector
+    assert IDENTITY.workload_selector(PD_OF_REVISION) == {**selector, REVISION_LABEL: "7f3a"}
 
 
 @given(STAGES)
-def test_pods_of_a_stage_match_its_selector(stage: StageKey) -> None:
-    assert IDENTITY.selector(stage).items() <= IDENTITY.labels(stage).items()
+def test_pods_of_a_stage_match_all_its_selectors(stage: StageKey) -> None:
+    pod = IDENTITY.workload_labels(stage).items()
+    assert IDENTITY.workload_selector(stage).items() <= pod
+    assert IDENTITY.revision_selector(stage).items() <= pod
+    assert IDENTITY.stage_selector(stage.name).items() <= pod
 
 
 @given(STAGES)
-def test_the_stage_is_read_back_from_the_labels_of_its_children(stage: StageKey) -> None:
-    child = {"metadata": IDENTITY.metadata("c", stage)}
+def test_the_stage_is_read_back_from_the_labels_and_from_the_name_of_its_deployment(stage: StageKey) -> None:
+    child = {"metadata": IDENTITY.metadata("c", labels=IDENTITY.workload_labels(stage))}
     assert stage_of(child) == (stage.name.value, stage.revision)
+    assert IDENTITY.stage_of_workload(IDENTITY.workload_name(stage)) == stage
+
+
+@pytest.mark.parametrize("name", ["qwen", "qwen-", "qwen-pdx", "qwen-worker2", "other-pd", "xqwen-pd"])
+def test_other_names_are_those_of_no_stage(name: str) -> None:
+    assert IDENTITY.stage_of_workload(name) is None
 
 
 @given(REVISIONS, REVISIONS)
 def test_stages_of_different_revisions_have_different_names_and_selectors(one: str, other: str) -> None:
     stages = {*all_stages(), *all_stages(one), *all_stages(other)}
-    assert len({IDENTITY.child_name(stage) for stage in stages}) == len(stages)
-    assert len({str(sorted(IDENTITY.selector(stage).items())) for stage in stages}) == len(stages)
+    assert len({IDENTITY.workload_name(stage) for stage in stages}) == len(stages)
+    assert len({str(sorted(IDENTITY.revision_selector(stage).items())) for stage in stages}) == len(stages)
 
 
 def test_all_stages_of_a_revision_are_in_the_order_of_a_request() -> None:
     assert [stage.name for stage in all_stages("7f3a")] == list(StageName)
     assert {stage.revision for stage in all_stages("7f3a")} == {"7f3a"}
-    assert {stage.revision for stage in all_stages()} == {SOLE_REVISION}
+    assert {stage.revision for stage in all_stages()} == {INITIAL_REVISION}
 
 
 def test_labels_without_a_stage_have_neither_component_nor_revision() -> None:
@@ -93,14 +102,14 @@ def test_a_child_is_controlled_by_the_deployment_with_its_uid() -> None:
 
 @pytest.mark.parametrize("labels", [None, {}, {"app": "other"}])
 def test_an_object_without_labels_of_a_stage_has_no_stage(labels: Any) -> None:
-    assert stage_of({"metadata": {"labels": labels}}) == (None, SOLE_REVISION)
-    assert stage_of({"metadata": {}}) == (None, SOLE_REVISION)
+    assert stage_of({"metadata": {"labels": labels}}) == (None, INITIAL_REVISION)
+    assert stage_of({"metadata": {}}) == (None, INITIAL_REVISION)
 
 
 @given(st.text(), st.text())
 def test_labels_of_other_clients_can_have_any_text(component: str, revision: str) -> None:
     found = {"metadata": {"labels": {COMPONENT_LABEL: component, REVISION_LABEL: revision}}}
-    assert stage_of(found) == (component, revision)
+    assert stage_of(found)[0] == component
 
 
 @pytest.mark.parametrize("references", [None, [], [{"uid": "a"}], [{"uid": "a", "controller": False}]])

@@ -103,7 +103,7 @@ def test_autoscalers_learn_how_many_pods_there_are_and_which() -> None:
     (scale,) = make_plan(wanted, observation=world.observation()).scale_statuses
     assert scale["status"] == {
         "replicas": 1,
-        "selector": "app.kubernetes.io/component=encoder,epd.dev/deployment=qwen",
+        "selector": "app.kubernetes.io/component=encoder,epd.dev/deployment=qwen,epd.dev/revision=initial",
     }
     world.children[SCALE]["status"] = scale["status"]
     assert make_plan(wanted, observation=world.observation()).scale_statuses == ()

@@ -50,7 +50,7 @@ async def test_a_child_that_may_not_be_deleted_is_told_and_keeps_no_status_from_
     await Reconciler(cluster).reconcile(KEY)
     assert cluster.status()["topology"] == "CoLocated"
     assert (
-        "the API server refused a request for Deployment qwen-worker: a policy says no"
+        "the API server refused a request for Deployment qwen-frontend: a policy says no"
         in cluster.condition("Stalled")["message"]
     )
 

@@ -162,8 +162,10 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
     + variables.unequalFlags.join(', ') + ' differs between encoders and PD, but both must split images in the same way.
     Move it to spec.runtime.args.'
 - name: TopologyChange
-  fine: request.operation == 'CREATE' || object.spec.topology == oldObject.spec.topology
+  fine: >-
+    request.operation == 'CREATE' || object.spec.topology == oldObject.spec.topology
+    || object.spec.rollout.strategy != 'Recreate'
   message: >-
-    'spec.topology: this change replaces all stages at once, so requests fail until the new pods have loaded the model. To
-    avoid this, create a second object, and move the clients to it when it is ready.'
+    'spec.topology: with spec.rollout.strategy Recreate, this change removes all pods before new ones start, so requests
+    fail until these have loaded the model. To avoid this, set the strategy to BlueGreen, which needs the GPUs of both.'
 {{- end }}

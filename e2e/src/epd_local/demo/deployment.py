@@ -60,7 +60,10 @@ class Deployment:
 
     def leftovers(self) -> list[str]:
         """Everything in the namespace that belongs to the deployment."""
-        kinds = "deployments,replicasets,pods,services,serviceaccounts,rolebindings,networkpolicies,pdb"
+        kinds = (
+            "deployments,replicasets,controllerrevisions.apps,pods,services,serviceaccounts,rolebindings,"
+            "networkpolicies,pdb"
+        )
         found = self.kubectl.items(kinds, "--namespace", self.namespace, "-l", f"{DEPLOYMENT_LABEL}={self.name}")
         return [f"{item['kind']}/{item['metadata']['name']}" for item in found]
 

@@ -60,7 +60,8 @@ class _ScaledDeployment:
     """A deployment with at least one stage that the operator scales.
 
     Attributes:
-        spec: its spec, from the last reconcile.
+        spec: the spec of the revision that serves, from the last reconcile.
+        revision: the revision that serves.
         observation: its observed state, from the last reconcile.
         due: time of the next decision.
         states: states of the stages, for the next decision.
@@ -68,6 +69,7 @@ class _ScaledDeployment:
     """
 
     spec: EPDDeploymentSpec
+    revision: str
     observation: Observation
     due: float
     states: Mapping[StageKey, StageState] = field(default_factory=dict)
@@ -112,8 +114,8 @@ class Autoscaler:
         known = self._measurements.loads(key, pods=readiness_of(deployment.observation.pods))
         return {load.name: load.requests for load in known if load.requests is not None}
 
-    def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
-        """Use the spec and the observation of a reconcile from now on.
+    def update(self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation) -> None:
+        """Use the spec of the revision that serves, and the observation of a reconcile, from now on.
 
         An object without a stage that the operator scales is dropped.
         """
@@ -123,10 +125,16 @@ class Autoscaler:
         deployment = self._deployments.get(key)
         if deployment is None or deployment.observation.identity != observation.identity:
             self.forget(key)
-            self._deployments[key] = _ScaledDeployment(spec=spec, observation=observation, due=self._clock())
+            self._deployments[key] = _ScaledDeployment(
+                spec=spec, revision=revision, observation=observation, due=self._clock()
+            )
             return
-        deployment.spec, deployment.observation = spec, observation
-        kept = {s: d for s, d in deployment.decisions.items() if is_internal(spec, s.name)}
+        deployment.spec, deployment.revision, deployment.observation = spec, revision, observation
+        kept = {
+            stage: decision
+            for stage, decision in deployment.decisions.items()
+            if stage.revision == revision and is_internal(spec, stage.name)
+        }
         if len(kept) < len(deployment.decisions):
             self._metrics.forget(key, but=kept)
         deployment.decisions = kept
@@ -187,6 +195,7 @@ class Autoscaler:
         spec = deployment.spec
         observations = stage_observations(
             spec,
+            revision=deployment.revision,
             observation=deployment.observation,
             loads=loads,
             at=self._clock(),

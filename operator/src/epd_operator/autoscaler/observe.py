@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.rollout import Rollout
 from epd_operator.autoscaler.nodes import node_supply
 from epd_operator.objects.identity import StageKey, all_stages
-from epd_operator.objects.pods import has_ended, is_ready, is_terminating, parse_time, unscheduled_of
+from epd_operator.objects.pods import has_ended, is_overdue, is_ready, is_terminating, parse_time, unscheduled_of
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.rollout.limits import blocked_pod
 from epd_operator.plan.workloads.progress import Refusal, progress_of
 from epd_operator.scaling.model import PodLoad, PodRefusal, StageObservation
 
-TERMINATION_MARGIN = timedelta(seconds=60)
-"""How long after the end of its grace period a terminating pod still delays scaling decisions."""
-
 
 def stage_observations(
     spec: EPDDeploymentSpec,
     *,
+    revision: str,
     observation: Observation,
     loads: Mapping[str, PodLoad],
     at: float,
     now: datetime,
     metrics_error: str | None = None,
 ) -> list[StageObservation]:
-    """The observations of all stages that have a Deployment.
+    """The observations of all stages of a revision that have a Deployment.
 
     Args:
-        spec: the spec.
+        spec: the spec of the revision.
+        revision: the revision that serves.
         observation: live objects, from the last reconcile.
         loads: measured loads by pod, without pods that have not been measured yet.
         at: the current time, on the clock of the measurements.
@@ -42,7 +41,7 @@ def stage_observations(
         metrics_error: why no metrics can be read; None if they can be read.
     """
     found = []
-    for stage in all_stages():
+    for stage in all_stages(revision):
         settings = settings_of(spec, stage.name)
         live = observation.deployment_of(stage)
         if settings is not None and live is not None:
@@ -66,7 +65,7 @@ def _observe(
     # Pods that have ended (evicted, refused by the node) are neither supply nor pending: others take their place.
     running = [pod for pod in pods if not has_ended(pod)]
     remaining = [pod for pod in running if not is_terminating(pod)]
-    terminating = [pod for pod in running if is_terminating(pod) and not _is_overdue(pod, now=now)]
+    terminating = [pod for pod in running if is_terminating(pod) and not is_overdue(pod, now=now)]
     progress = progress_of(live)
     waits = [seconds for pod in remaining if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
     is_blocked = blocked_pod(pods, rollout=rollout, replicas=progress.desired) is not None
@@ -97,15 +96,6 @@ def _seconds_since(text: Any, *, now: datetime) -> float:
     """Seconds since a time of the Kubernetes API; 0 if it is not one, or in the future."""
     since = parse_time(text)
     return max(0.0, (now - since).total_seconds()) if since else 0.0
-
-
-def _is_overdue(pod: KubernetesObject, *, now: datetime) -> bool:
-    """Whether the pod should have ended already: its node is lost, and it may exist for hours without doing work.
-
-    ``deletionTimestamp`` is the time at which the grace period of the pod ends.
-    """
-    deadline = parse_time(pod["metadata"].get("deletionTimestamp"))
-    return deadline is not None and now > deadline + TERMINATION_MARGIN
 
 
 def _has_no_node(pod: KubernetesObject) -> bool:

@@ -74,6 +74,7 @@ class Backend:
         process_environment: variables for one process, given the transfer mode in the API and the NIXL handshake port.
         encoder_memory_environment: variables that limit the GPU memory of an encoder, given in bytes.
         metrics: names of its metrics.
+        local_flags: flags that concern one process only; on all others the processes of a revision must agree.
         owned_flags: flags that the operator sets or forbids, and for each what to do instead.
         owned_variable_prefixes: prefixes of variables that the operator sets.
         owned_variables: names of other variables that the operator sets.
@@ -84,6 +85,7 @@ class Backend:
     process_environment: Callable[[str, int], dict[str, str]]
     encoder_memory_environment: Callable[[int], dict[str, str]]
     metrics: EngineMetrics
+    local_flags: frozenset[str]
     owned_flags: Mapping[str, str]
     owned_variable_prefixes: tuple[str, ...]
     owned_variables: tuple[str, ...]

@@ -42,6 +42,23 @@ OWNED_FLAGS = {
 }
 """Flags that users cannot set, and what to do instead."""
 
+LOCAL_FLAGS = frozenset(
+    {
+        # Memory and batches:
+        *("--async-scheduling", "--cpu-offload-gb", "--enable-chunked-prefill", "--enable-prefix-caching"),
+        *("--kv-cache-memory-bytes", "--long-prefill-token-threshold", "--max-num-batched-tokens", "--max-num-seqs"),
+        *("--mm-processor-cache-gb", "--num-gpu-blocks-override", "--scheduling-policy"),
+        # Compilation and start:
+        *("--compilation-config", "--cudagraph-capture-sizes", "--enforce-eager", "--max-cudagraph-capture-size"),
+        *("--max-parallel-loading-workers", "--optimization-level"),
+        # Logs and metrics:
+        *("--collect-detailed-traces", "--disable-log-stats", "--enable-log-requests", "--otlp-traces-endpoint"),
+        *("--show-hidden-metrics-for-version",),
+    }
+)
+"""Flags that change neither the answers of the model nor what processes send each other. All from EngineArgs in
+https://github.com/vllm-project/vllm/blob/v0.31.0/vllm/engine/arg_utils.py."""
+
 _ROLE_FLAGS = {
     Role.WORKER: (),
     Role.ENCODER: ("--disaggregation-mode", "encode"),
@@ -90,6 +107,7 @@ VLLM = Backend(
         prefill_seconds="vllm:request_prefill_time_seconds",
         decode_seconds="vllm:request_decode_time_seconds",
     ),
+    local_flags=LOCAL_FLAGS,
     owned_flags=OWNED_FLAGS,
     owned_variable_prefixes=("VLLM_NIXL_SIDE_CHANNEL_",),
     owned_variables=(

@@ -158,25 +158,36 @@ class Cluster:
         """
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"], subresource=subresource)
-        query = {"fieldManager": field_manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
+        query = {"fieldManager": field_manager, "force": "true"} | _dry_run(dry_run)
         return await self._call("APPLY", kind, path=path, query=query, body=body)
 
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object. For objects that the operator does not apply, such as Events."""
         return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
 
-    async def replace(self, kind: Kind, *, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def replace(
+        self, kind: Kind, *, body: Mapping[str, Any], field_manager: str | None = None, dry_run: bool = False
+    ) -> dict[str, Any]:
         """Replace the whole object, if it still has the resourceVersion in the body."""
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"])
-        return await self._call("REPLACE", kind, path=path, body=body)
+        query = {} if field_manager is None else {"fieldManager": field_manager}
+        return await self._call("REPLACE", kind, path=path, query=query | _dry_run(dry_run), body=body)
 
     async def patch(
-        self, kind: Kind, *, namespace: str, name: str, body: Mapping[str, Any], subresource: str | None = None
+        self,
+        kind: Kind,
+        *,
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        subresource: str | None = None,
+        field_manager: str | None = None,
     ) -> dict[str, Any]:
         """Change only the fields in the body, with a JSON merge patch. It replaces lists as a whole."""
         path = kind.path(namespace=namespace, name=name, subresource=subresource)
-        return await self._call("PATCH", kind, path=path, body=body)
+        query = {} if field_manager is None else {"fieldManager": field_manager}
+        return await self._call("PATCH", kind, path=path, query=query, body=body)
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
         """Delete the object with this uid, if it exists. The garbage collector deletes its dependents."""
@@ -247,6 +258,10 @@ class Cluster:
         return await self._api.call_api(
             method, url, header_params=headers, body=content, _request_timeout=self._timeout
         )
+
+
+def _dry_run(is_dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if is_dry_run else {}
 
 
 _ESCAPED = re.compile("[^\\x20-\\x7e\\U00010000-\\U0010ffff]")

@@ -57,7 +57,7 @@ def targets_of(pods: Iterable[Mapping[str, Any]]) -> tuple[Target, ...]:
     """
     targets = []
     for pod in pods:
-        name, stage, host = name_of(pod), _stage(pod), _host(pod)
+        name, stage, host = name_of(pod), _stage(pod), address_of(pod)
         port = _port(pod, stage=stage)
         if name and stage is not None and host is not None and port is not None and is_live(pod):
             url = f"http://{host}:{port}/metrics"
@@ -75,7 +75,7 @@ def _stage(pod: Mapping[str, Any]) -> StageName | None:
     return next((stage for stage in StageName if stage == label), None)
 
 
-def _host(pod: Mapping[str, Any]) -> str | None:
+def address_of(pod: Mapping[str, Any]) -> str | None:
     """The IP address of the pod in the form for a URL. None if it has none, or one that cannot belong to a pod."""
     text = mapping(pod.get("status")).get("podIP")
     if not isinstance(text, str):

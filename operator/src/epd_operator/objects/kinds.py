@@ -36,6 +36,7 @@ class Kind:
 
 EPD_DEPLOYMENT = Kind(kind=epddeployment.KIND, api_version=epddeployment.API_VERSION, plural=epddeployment.PLURAL)
 DEPLOYMENT = Kind(kind="Deployment", api_version="apps/v1", plural="deployments")
+CONTROLLER_REVISION = Kind(kind="ControllerRevision", api_version="apps/v1", plural="controllerrevisions")
 SERVICE = Kind(kind="Service", api_version="v1", plural="services")
 SERVICE_ACCOUNT = Kind(kind="ServiceAccount", api_version="v1", plural="serviceaccounts")
 ROLE_BINDING = Kind(kind="RoleBinding", api_version="rbac.authorization.k8s.io/v1", plural="rolebindings")

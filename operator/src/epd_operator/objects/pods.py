@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from epd_operator.api.untyped import items, mapping
 
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 """Names of pods and of EPDDeployments. A name that does not match must not become part of a path or a URL."""
+
+TERMINATION_MARGIN = timedelta(seconds=60)
+"""How long after the end of its grace period a terminating pod may still do work."""
 
 _ENDED_PHASES = ("Succeeded", "Failed")
 
@@ -47,6 +50,15 @@ def is_terminating(pod: Mapping[str, Any]) -> bool:
 def has_ended(pod: Mapping[str, Any]) -> bool:
     """Whether all containers have ended permanently. Another pod may have the address of this pod by now."""
     return mapping(pod.get("status")).get("phase") in _ENDED_PHASES
+
+
+def is_overdue(pod: Mapping[str, Any], *, now: datetime) -> bool:
+    """Whether the pod should have ended already: its node is lost, and it may exist for hours without doing work.
+
+    ``deletionTimestamp`` is the time at which the grace period of the pod ends.
+    """
+    deadline = parse_time(mapping(pod.get("metadata")).get("deletionTimestamp"))
+    return deadline is not None and now > deadline + TERMINATION_MARGIN
 
 
 def is_live(pod: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from epd_operator.objects.identity import Identity, StageKey, stage_of
@@ -68,6 +69,21 @@ class Admitted:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The result of the last requests that the operator sent through the frontends of a revision.
+
+    Attributes:
+        revision: name of the revision.
+        passed: whether they were answered.
+        message: what was asked and what came back.
+    """
+
+    revision: str
+    passed: bool
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One EPDDeployment with everything that belongs to it, at one moment.
 
@@ -84,6 +100,8 @@ class Observation:
         admitted: what admission has made of children, as far as this operator process has seen it.
         decisions: the last scaling decisions of stages that the operator scales.
         loads: requests of each pod of these stages, as last measured.
+        verdict: the last answer through the frontends of a revision that has not served yet.
+        at: the time of the observation; None if it is not known.
         crd_problem: why the CRDs are too old for this operator; empty if they are not, or if it is not known.
     """
 
@@ -99,11 +117,13 @@ class Observation:
     admitted: Mapping[ChildKey, Admitted] = field(default_factory=dict)
     decisions: Mapping[StageKey, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    at: datetime | None = None
     crd_problem: str = ""
 
     def deployment_of(self, stage: StageKey) -> KubernetesObject | None:
         """The live Deployment of a stage; None if it does not exist."""
-        return self.children.get(ChildKey("Deployment", self.identity.child_name(stage)))
+        return self.children.get(ChildKey("Deployment", self.identity.workload_name(stage)))
 
     def pods_of(self, stage: StageKey) -> list[KubernetesObject]:
         """The pods of one stage, ordered by name."""

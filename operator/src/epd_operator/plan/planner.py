@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import ChildContext, Settings
 from epd_operator.plan.children.registry import CHILDREN, child_kind
@@ -22,9 +23,8 @@ from epd_operator.plan.drift import (
     with_plan_hash,
 )
 from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject, Observation
-from epd_operator.plan.replicas import replicas_of, settings_of
 from epd_operator.plan.rollout.deletion_cost import deletion_costs
-from epd_operator.plan.stages.plan_stages import plan_stages
+from epd_operator.plan.rollout.revisions import Rollout, plan_rollout
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 DEFAULTS = Settings()
@@ -35,7 +35,7 @@ class Plan:
     """What must be written to make the cluster match the spec.
 
     Attributes:
-        stages: all stages of the topology, including those that must not start yet.
+        rollout: the revisions, with all their stages, including those that must not start yet.
         children: every child that should exist now.
         apply: children that are missing or have drifted, in the order in which they are applied.
         recreate: those of them that have drifted in an immutable field: they are recreated.
@@ -46,7 +46,7 @@ class Plan:
         scale_statuses: statuses of scale objects that differ from the observed ones.
     """
 
-    stages: tuple[StagePlan, ...]
+    rollout: Rollout
     children: tuple[dict[str, Any], ...]
     apply: tuple[dict[str, Any], ...]
     delete: tuple[ChildKey, ...]
@@ -55,6 +55,11 @@ class Plan:
     seeds: tuple[dict[str, Any], ...] = ()
     deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def stages(self) -> tuple[StagePlan, ...]:
+        """The stages of all revisions."""
+        return self.rollout.stages
 
     def without_unchanged(self, unchanged: Collection[ChildKey]) -> Plan:
         """The plan without the children whose spec was not changed when they were applied."""
@@ -76,31 +81,31 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
     Raises:
         ValueError: the spec is not valid; the message names the field.
     """
-    planned = plan_stages(spec, identity=observation.identity)
-    stages = tuple(_with_replicas(stage, spec=spec, observation=observation) for stage in planned)
-    context = ChildContext(spec=spec, observation=observation, settings=settings, stages=stages)
+    rollout = plan_rollout(spec, observation=observation)
+    context = ChildContext(spec=spec, observation=observation, settings=settings, rollout=rollout)
     live = observation.children
     children = tuple(with_plan_hash(child) for kind in CHILDREN for child in kind.build(context))
     keys = {ChildKey.of(child) for child in children}
     drifted = tuple(child for child in children if not _is_current(child, observation))
     return Plan(
-        stages=stages,
+        rollout=rollout,
         children=children,
         apply=drifted,
         recreate=frozenset(ChildKey.of(child) for child in drifted if _must_be_recreated(child, live)),
         new_templates=frozenset(ChildKey.of(child) for child in drifted if _replaces_pods(child, observation)),
-        delete=tuple(sorted(key for key in live if key not in keys)),
+        delete=tuple(
+            sorted(key for key in live if key not in keys and not _is_left(key, observation, rollout=rollout))
+        ),
         seeds=tuple(scale_seeds(context)),
-        deletion_costs=tuple(pod for stage in stages for pod in deletion_costs(stage, observation=observation)),
+        deletion_costs=tuple(pod for stage in rollout.stages for pod in deletion_costs(stage, observation=observation)),
         scale_statuses=tuple(scale_statuses(context)),
     )
 
 
-def _with_replicas(stage: StagePlan, *, spec: EPDDeploymentSpec, observation: Observation) -> StagePlan:
-    settings = settings_of(spec, stage.name)
-    if settings is None:
-        return stage
-    return replace(stage, replicas=replicas_of(settings, stage=stage.key, observation=observation))
+def _is_left(key: ChildKey, observation: Observation, *, rollout: Rollout) -> bool:
+    """Whether the child is the Deployment of a revision whose spec is not known, and which still has its part."""
+    stage = observation.identity.stage_of_workload(key.name) if key.kind == DEPLOYMENT.kind else None
+    return stage is not None and any(stage in revision.kept for revision in rollout.revisions)
 
 
 def _is_current(child: dict[str, Any], observation: Observation) -> bool:

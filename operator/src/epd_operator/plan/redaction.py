@@ -47,11 +47,13 @@ class Redactor:
         return text
 
     def redact_observation(self, observation: Observation) -> Observation:
-        """The observation with redacted messages in Events of pods, and in the statuses of pods and children."""
+        """The observation with redacted messages: Events and answers of pods, statuses of pods and children."""
         if not self.values:
             return observation
         return replace(
             observation,
+            verdict=observation.verdict
+            and replace(observation.verdict, message=self.redact(observation.verdict.message)),
             pod_events=tuple(replace(event, message=self.redact(event.message)) for event in observation.pod_events),
             pods=tuple({**pod, "status": self._redact_messages(pod.get("status", {}))} for pod in observation.pods),
             children={

@@ -35,23 +35,24 @@ def is_internal(spec: EPDDeploymentSpec, stage: StageName) -> bool:
     return mode_of(spec, stage) is AutoscalingMode.INTERNAL
 
 
-def replicas_of(settings: Stage, *, stage: StageKey, observation: Observation) -> int:
+def replicas_of(settings: Stage, *, stage: StageKey, serving: str, observation: Observation) -> int:
     """Replicas that the stage's Deployment should have.
 
     Without a decision or a scale object a stage keeps its replicas. So neither a restart of the operator nor a change
-    of the mode scales a stage.
+    of the mode scales a stage. In a revision that starts, a stage gets the replicas that it has in the one that serves.
     """
     autoscaling = settings.autoscaling
     if autoscaling is None:
         return settings.replicas
     if autoscaling.mode is AutoscalingMode.EXTERNAL:
-        scale = observation.children.get(ChildKey(SCALE_KIND, observation.identity.child_name(stage)), {})
+        scale = observation.children.get(ChildKey(SCALE_KIND, observation.identity.stage_name(stage.name)), {})
         wanted = scale.get("spec", {}).get("replicas")
     else:
         decision = observation.decisions.get(stage)
         wanted = decision.desired if decision is not None else None
     if wanted is None:
-        wanted = (observation.deployment_of(stage) or {}).get("spec", {}).get("replicas")
+        live = observation.deployment_of(stage) or observation.deployment_of(StageKey(stage.name, serving))
+        wanted = (live or {}).get("spec", {}).get("replicas")
     return _clamp(settings.replicas if wanted is None else int(wanted), autoscaling)
 
 

@@ -20,9 +20,11 @@ from epd_operator.cluster.pod_events import PodEvents
 from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import Settings
-from epd_operator.plan.observation import Admitted, ChildKey, Observation
+from epd_operator.plan.observation import Admitted, ChildKey, Observation, Verdict
 from epd_operator.plan.planner import DEFAULTS, make_plan
 from epd_operator.plan.redaction import Redactor
+from epd_operator.plan.rollout.history import recorded_specs
+from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.plan.status.builder import status_of, status_of_invalid
 from epd_operator.plan.status.status_events import admission_event
 from epd_operator.reconcile.admissions import Admissions
@@ -71,8 +73,21 @@ class ScalingPort(Protocol):
     def loads(self, key: Key) -> Mapping[str, float]:
         """Last measured number of requests of each pod; pods whose metrics could not be read are missing."""
 
-    def update(self, key: Key, *, spec: EPDDeploymentSpec, observation: Observation) -> None:
-        """Pass on the spec and the observation of a reconcile."""
+    def update(self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation) -> None:
+        """Pass on the spec of the revision that serves, and the observation of a reconcile."""
+
+    def forget(self, key: Key) -> None:
+        """Drop the state of an object that does not exist any more."""
+
+
+class VerificationPort(Protocol):
+    """The part of the verifier that the reconciler uses."""
+
+    def verdict(self, key: Key, *, identity: Identity) -> Verdict | None:
+        """The last answer of a new revision."""
+
+    def update(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
+        """Pass on the revisions, and the observation of a reconcile."""
 
     def forget(self, key: Key) -> None:
         """Drop the state of an object that does not exist any more."""
@@ -96,6 +111,7 @@ class Reconciler:
         settings: Settings = DEFAULTS,
         now: Callable[[], datetime] = utc_now,
         scaling: ScalingPort | None = None,
+        verification: VerificationPort | None = None,
         reports: ReportPort | None = None,
         crd_problem: Callable[[], str] = _no_problem,
     ) -> None:
@@ -104,6 +120,7 @@ class Reconciler:
         self._settings = settings
         self._now = now
         self._scaling = scaling
+        self._verification = verification
         self._reports = reports
         self._crd_problem = crd_problem
         self._admissions = Admissions()
@@ -131,15 +148,12 @@ class Reconciler:
             raise
 
     async def _reconcile(self, key: Key, *, primary: dict[str, Any], redactor: Redactor) -> Result:
-        observation = await observe(self._cluster, primary=primary)
+        observation = await observe(self._cluster, primary=primary, now=self._now())
         pod_events, again = await self._pod_events.read(key, observation=observation, now=self._now())
-        observation = replace(
-            observation, pod_events=pod_events, crd_problem=self._crd_problem(), admitted=self._admissions.of(key)
-        )
+        observation = self._with_memory(key, replace(observation, pod_events=pod_events))
+        # Pods of an earlier revision may quote values that only its spec has.
+        redactor = Redactor.of([primary.get("spec"), *recorded_specs(observation)])
         observation = redactor.redact_observation(observation)
-        if self._scaling is not None:
-            decisions = self._scaling.decisions(key, identity=observation.identity)
-            observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
         now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             spec = EPDDeploymentSpec.model_validate(primary.get("spec", {}))
@@ -148,8 +162,7 @@ class Reconciler:
             status = status_of_invalid(redactor.redact(_explain(error)), observation=observation, now=now)
             changed = await self._write_status(key, observation=observation, status=status)
             return Result(outcome="invalid", written=("status",) if changed else ())
-        if self._scaling is not None:
-            self._scaling.update(key, spec=spec, observation=observation)
+        self._pass_on(key, rollout=plan.rollout, observation=observation)
         outcome = await apply_plan(self._cluster, plan=plan, observation=observation)
         self._report_admission(key, identity=observation.identity, found=outcome.admitted)
         plan = plan.without_unchanged(outcome.unchanged)
@@ -165,6 +178,24 @@ class Reconciler:
         if outcome.foreign_owners or outcome.refused:
             return Result(outcome="refused", written=written, requeue_after=min(again or inf, RETRY_REFUSED_SECONDS))
         return Result(outcome="changed" if written else "settled", written=written, requeue_after=again)
+
+    def _with_memory(self, key: Key, observation: Observation) -> Observation:
+        """The observation with what this process remembers: decisions, answers of revisions, what admission does."""
+        if self._scaling is not None:
+            decisions = self._scaling.decisions(key, identity=observation.identity)
+            observation = replace(observation, decisions=decisions, loads=self._scaling.loads(key))
+        if self._verification is not None:
+            verdict = self._verification.verdict(key, identity=observation.identity)
+            observation = replace(observation, verdict=verdict)
+        return replace(observation, crd_problem=self._crd_problem(), admitted=self._admissions.of(key))
+
+    def _pass_on(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
+        """Pass on what the autoscaler and the verifier need."""
+        serving = rollout.serving
+        if self._scaling is not None and serving.spec is not None:
+            self._scaling.update(key, spec=serving.spec, revision=serving.name, observation=observation)
+        if self._verification is not None:
+            self._verification.update(key, rollout=rollout, observation=observation)
 
     async def _write_status(
         self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
@@ -195,6 +226,8 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         self._pod_events.forget(key)
         self._admissions.forget(key)
+        if self._verification is not None:
+            self._verification.forget(key)
         if self._scaling is not None:
             self._scaling.forget(key)
         if self._reports is not None:

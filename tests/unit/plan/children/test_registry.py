@@ -13,7 +13,7 @@ from epd_operator.plan.children.child_kind import ALL_VERBS, ChildContext, Child
 from epd_operator.plan.children.registry import CHILD_KINDS, CHILDREN, OPTIONAL_KINDS, WATCHED_KINDS, child_kind
 from epd_operator.plan.observation import ChildKey, Observation
 from epd_operator.plan.planner import make_plan
-from epd_operator.plan.stages.plan_stages import plan_stages
+from epd_operator.plan.rollout.revisions import plan_rollout
 from support.specs import TOPOLOGIES, spec
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -31,9 +31,9 @@ every_entry = pytest.mark.parametrize("entry", CHILDREN, ids=lambda entry: entry
 def built(entry: ChildKind, topology: str) -> list[dict[str, Any]]:
     """Children of one kind, for a spec that needs all kinds."""
     parsed = spec(topology, **WORKLOADS[topology])
-    stages = tuple(plan_stages(parsed, identity=IDENTITY))
     observation = Observation(identity=IDENTITY, generation=1)
-    return list(entry.build(ChildContext(spec=parsed, observation=observation, settings=Settings(), stages=stages)))
+    rollout = plan_rollout(parsed, observation=observation)
+    return list(entry.build(ChildContext(spec=parsed, observation=observation, settings=Settings(), rollout=rollout)))
 
 
 def test_each_kind_is_registered_once() -> None:

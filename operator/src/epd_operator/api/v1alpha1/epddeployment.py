@@ -21,6 +21,7 @@ from epd_operator.api.v1alpha1.base import (
 from epd_operator.api.v1alpha1.env import EnvList
 from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, TOKEN_PATHS, MountPath, PodTemplate
 from epd_operator.api.v1alpha1.pools import Pool
+from epd_operator.api.v1alpha1.rollout import RevisionRollout
 from epd_operator.api.v1alpha1.spec_rules import SPEC_RULES
 from epd_operator.api.v1alpha1.stages import (
     Encoder,
@@ -234,6 +235,9 @@ class EPDDeploymentSpec(ApiModel):
         default_factory=Transfer, description="Transfer of embeddings from encoders to PD workers."
     )
     drain: Drain = Field(default_factory=Drain, description="Graceful termination of pods.")
+    rollout: RevisionRollout = Field(
+        default_factory=RevisionRollout, description="How a new revision replaces the one that serves."
+    )
     scaling: Scaling = Field(default_factory=Scaling, description="Autoscaling settings for all stages.")
     slo: ServiceLevel | None = Field(default=None, description="Latency objectives for autoscaling.")
     network_policy: NetworkPolicy = Field(

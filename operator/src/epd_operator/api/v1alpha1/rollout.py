@@ -1,12 +1,13 @@
-"""How a rollout replaces the pods of a stage. Names and meaning are those of a Deployment's rolling update."""
+"""How changes of the spec replace pods: of one stage, or of a whole revision."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from enum import StrEnum
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from epd_operator.api.markers import IntOrPercent, Rule
+from epd_operator.api.markers import Bool, Int, IntOrPercent, Rule
 from epd_operator.api.v1alpha1.base import ApiModel
 
 
@@ -36,4 +37,39 @@ class Rollout(ApiModel):
             "maxUnavailable to 1",
             field_path=".maxUnavailable",
         ),
+    )
+
+
+class RolloutStrategy(StrEnum):
+    """How a new revision replaces the revision that serves."""
+
+    BLUE_GREEN = "BlueGreen"
+    RECREATE = "Recreate"
+
+
+class RevisionRollout(ApiModel):
+    """How a new revision replaces the one that serves.
+
+    A change that old and new processes cannot share (model, image, engine, topology, transfer, arguments of all engine
+    processes) starts a new revision: all stages again, apart from the old ones.
+    """
+
+    strategy: RolloutStrategy = Field(
+        default=RolloutStrategy.BLUE_GREEN,
+        description="BlueGreen: the new revision starts beside the old one, gets the requests when it has answered a "
+        "request of the operator, and then the old one is drained and removed. Both need their GPUs at the same time. "
+        "Recreate: the old revision is drained and removed first, so requests fail until the new one is ready.",
+    )
+    paused: Bool = Field(
+        default=False,
+        description="Whether rollouts pause: no pod is replaced, no revision is started, gets the requests or is "
+        "removed. Stages are still scaled.",
+    )
+    progress_deadline_seconds: Annotated[Int, Field(ge=60, le=604800)] | None = Field(
+        default=None,
+        description="Time without progress of a stage after which it is reported as ProgressDeadlineExceeded, in "
+        "seconds. Unset means runtime.startupTimeoutSeconds and 600 s.",
+    )
+    revision_history_limit: Annotated[Int, Field(ge=0, le=100)] = Field(
+        default=10, description="Number of earlier specs to keep, as ControllerRevisions, for an undo."
     )

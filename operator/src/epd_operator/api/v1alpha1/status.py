@@ -83,6 +83,27 @@ class StageStatus(ApiModel):
     scaling: ScalingStatus | None = Field(default=None, description="The last scaling decision.")
 
 
+class RevisionState(StrEnum):
+    """The part of a revision in a rollout."""
+
+    SERVING = "Serving"
+    STARTING = "Starting"
+    LEAVING = "Leaving"
+
+
+class RevisionStatus(ApiModel):
+    """One revision that has pods."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="Name of the revision: the value of the label epd.dev/revision of its pods."
+    )
+    state: RevisionState = Field(
+        description="Serving: it gets the requests. Starting: it is to get them. Leaving: it is being removed."
+    )
+    topology: Topology | None = Field(default=None, description="Its topology; unset if its spec is not known.")
+    summary: Annotated[str, Field(max_length=256)] = Field(description="Ready and desired pods per stage, in one line.")
+
+
 class EPDDeploymentStatus(ApiModel):
     """Observed state."""
 
@@ -90,7 +111,7 @@ class EPDDeploymentStatus(ApiModel):
         default=0,
         description="Generation of the spec that this status describes. 0 until the operator has observed one.",
     )
-    topology: Topology | None = Field(default=None, description="Topology of the running stages.")
+    topology: Topology | None = Field(default=None, description="Topology of the revision that serves.")
     endpoint: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="URL of the OpenAI-compatible endpoint inside the cluster."
     )
@@ -98,7 +119,10 @@ class EPDDeploymentStatus(ApiModel):
         default=None, description="Ready and desired pods per stage, in one line."
     )
     stages: Annotated[list[StageStatus], Field(max_length=8), ListMap(("name",))] | None = Field(
-        default=None, description="Pods per stage."
+        default=None, description="Pods per stage of the revision that serves."
+    )
+    revisions: Annotated[list[RevisionStatus], Field(max_length=16), ListMap(("name",))] | None = Field(
+        default=None, description="The revisions that have pods."
     )
     conditions: Annotated[list[Condition], Field(max_length=16), ListMap(("type",))] | None = Field(
         default=None, description="Ready, Available, Reconciling and Stalled; CRDOutdated while the CRDs are too old."

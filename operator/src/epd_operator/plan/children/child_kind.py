@@ -11,6 +11,7 @@ from epd_operator.objects.identity import Identity
 from epd_operator.objects.kinds import Kind
 from epd_operator.plan.drift import DriftRules
 from epd_operator.plan.observation import Observation
+from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 WORKER_ROLE = "epd-worker-discovery"
@@ -38,13 +39,18 @@ class ChildContext:
         spec: the spec of the EPDDeployment.
         observation: the state of the cluster.
         settings: settings of the installation.
-        stages: all stages of the topology, with the replicas that they should have now.
+        rollout: the revisions with their stages, and the replicas that these should have now.
     """
 
     spec: EPDDeploymentSpec
     observation: Observation
     settings: Settings
-    stages: tuple[StagePlan, ...]
+    rollout: Rollout
+
+    @property
+    def stages(self) -> tuple[StagePlan, ...]:
+        """The stages of all revisions."""
+        return self.rollout.stages
 
     @property
     def identity(self) -> Identity:

@@ -20,14 +20,16 @@ def _disruption_budgets(context: ChildContext) -> Iterator[dict[str, Any]]:
     identity = context.identity
     if context.spec.disruption_budget.mode is not Management.MANAGED:
         return
-    for stage in context.stages:
+    # One for all revisions: the API server evicts no pod that several of them select.
+    kept = (stage for revision in context.rollout.revisions for stage in revision.kept)
+    for stage in dict.fromkeys(stage.name for stage in (*(plan.key for plan in context.stages), *kept)):
         yield {
             "apiVersion": DISRUPTION_BUDGET.api_version,
             "kind": DISRUPTION_BUDGET.kind,
-            "metadata": identity.metadata(identity.child_name(stage.key), stage.key),
+            "metadata": identity.metadata(identity.stage_name(stage), labels=identity.labels(stage)),
             "spec": {
                 "maxUnavailable": "25%",
-                "selector": {"matchLabels": identity.selector(stage.key)},
+                "selector": {"matchLabels": identity.stage_selector(stage)},
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             },
         }

@@ -15,10 +15,8 @@ from epd_operator.objects.kinds import NETWORK_POLICY, SERVICE
 from epd_operator.plan.children.child_kind import ChildContext, ChildKind
 from epd_operator.plan.drift import DriftRules
 from epd_operator.plan.pods.process import HTTP_PORT, SYSTEM_PORT, SYSTEM_PORT_NAME, TELEMETRY_PORT
+from epd_operator.plan.rollout.views import has_unlabelled_frontends, selects_revision
 from epd_operator.plan.stages.stage_plan import StagePlan
-
-FRONTEND = StageKey(StageName.FRONTEND)
-"""The frontends, which receive the requests of clients."""
 
 
 def endpoint_url(spec: EPDDeploymentSpec, *, identity: Identity) -> str:
@@ -27,9 +25,9 @@ def endpoint_url(spec: EPDDeploymentSpec, *, identity: Identity) -> str:
 
 
 def _service(context: ChildContext) -> Iterator[dict[str, Any]]:
-    """One stable address for clients, in every topology."""
+    """One stable address for clients, in every topology: the frontends of the revision that serves."""
     identity, service = context.identity, context.spec.frontend.service
-    metadata = identity.metadata(identity.service_name, FRONTEND)
+    metadata = identity.metadata(identity.service_name, labels=identity.labels(StageName.FRONTEND))
     if service.annotations:
         metadata["annotations"] = dict(service.annotations)
     yield {
@@ -38,10 +36,23 @@ def _service(context: ChildContext) -> Iterator[dict[str, Any]]:
         "metadata": metadata,
         "spec": {
             "type": service.type,
-            "selector": identity.selector(FRONTEND),
+            "selector": _selector(context),
             "ports": [{"name": "http", "port": service.port, "targetPort": "http", "protocol": "TCP"}],
         },
     }
+
+
+def _selector(context: ChildContext) -> dict[str, str]:
+    """The frontends of the revision that serves.
+
+    Those that an operator before revisions has created have no revision label. Until they are replaced, all frontends
+    are selected, and no other revision is started.
+    """
+    serving = StageKey(StageName.FRONTEND, context.rollout.serving.name)
+    observation = context.observation
+    if not selects_revision(observation) and has_unlabelled_frontends(observation):
+        return context.identity.stage_selector(StageName.FRONTEND)
+    return context.identity.revision_selector(serving)
 
 
 def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
@@ -49,7 +60,7 @@ def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
     identity = context.identity
     if context.spec.network_policy.mode is not Management.MANAGED:
         return
-    own_pods = {DEPLOYMENT_LABEL: identity.name}
+    own_pods, frontend = {DEPLOYMENT_LABEL: identity.name}, StageName.FRONTEND
     yield _policy(
         identity.metadata(identity.policy_name),
         pods=own_pods,
@@ -61,8 +72,8 @@ def _network_policies(context: ChildContext) -> Iterator[dict[str, Any]]:
         ],
     )
     yield _policy(
-        identity.metadata(identity.child_name(FRONTEND), FRONTEND),
-        pods=identity.selector(FRONTEND),
+        identity.metadata(identity.stage_name(frontend), labels=identity.labels(frontend)),
+        pods=identity.stage_selector(frontend),
         ingress=[{"ports": [_tcp(HTTP_PORT)]}],
     )
 

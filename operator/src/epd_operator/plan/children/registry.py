@@ -11,10 +11,13 @@ from epd_operator.plan.children.child_kind import ChildKind
 from epd_operator.plan.children.disruption_budget import DISRUPTION_BUDGETS
 from epd_operator.plan.children.network import NETWORK_POLICIES, SERVICES
 from epd_operator.plan.children.rbac import ROLE_BINDINGS, SERVICE_ACCOUNTS
+from epd_operator.plan.children.revision_history import CONTROLLER_REVISIONS
 from epd_operator.plan.children.stage_scale import STAGE_SCALES
 from epd_operator.plan.children.workload import DEPLOYMENTS
 
 CHILDREN: tuple[ChildKind, ...] = (
+    # First, because an operator that starts in the middle of a rollout must know the earlier spec.
+    CONTROLLER_REVISIONS,
     SERVICE_ACCOUNTS,
     ROLE_BINDINGS,
     SERVICES,

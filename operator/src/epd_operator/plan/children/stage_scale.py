@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from epd_operator.api.v1alpha1.autoscaling import AutoscalingMode
+from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.objects.kinds import STAGE_SCALE
 from epd_operator.plan.children.child_kind import ChildContext, ChildKind
@@ -22,15 +23,15 @@ from epd_operator.plan.workloads.progress import progress_of
 def _stage_scales(context: ChildContext) -> Iterator[dict[str, Any]]:
     """A scale object for each stage in mode External."""
     for stage in _external(context):
-        yield stage_scale(identity=context.identity, stage=stage.key)
+        yield stage_scale(identity=context.identity, stage=stage.name)
 
 
-def stage_scale(*, identity: Identity, stage: StageKey) -> dict[str, Any]:
+def stage_scale(*, identity: Identity, stage: StageName) -> dict[str, Any]:
     """The scale object of a stage, without replicas."""
     return {
         "apiVersion": STAGE_SCALE.api_version,
         "kind": STAGE_SCALE.kind,
-        "metadata": identity.metadata(identity.child_name(stage), stage),
+        "metadata": identity.metadata(identity.stage_name(stage), labels=identity.labels(stage)),
     }
 
 
@@ -40,7 +41,7 @@ def scale_seeds(context: ChildContext) -> Iterator[dict[str, Any]]:
     Without it the object would have 0 replicas, and autoscalers never scale such an object.
     """
     for stage in _external(context):
-        scale = stage_scale(identity=context.identity, stage=stage.key)
+        scale = stage_scale(identity=context.identity, stage=stage.name)
         if ChildKey.of(scale) not in context.observation.children:
             metadata = {key: scale["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
             yield {**scale, "metadata": metadata, "spec": {"replicas": stage.replicas}}
@@ -50,7 +51,7 @@ def scale_statuses(context: ChildContext) -> Iterator[dict[str, Any]]:
     """Statuses that differ from the live ones. A new object gets its status in the next reconcile."""
     observation = context.observation
     for stage in _external(context):
-        scale = stage_scale(identity=context.identity, stage=stage.key)
+        scale = stage_scale(identity=context.identity, stage=stage.name)
         live = observation.children.get(ChildKey.of(scale))
         pods = progress_of(observation.deployment_of(stage.key)).pods
         status = scale_status(identity=context.identity, stage=stage.key, pods=pods)
@@ -61,13 +62,15 @@ def scale_statuses(context: ChildContext) -> Iterator[dict[str, Any]]:
 
 def scale_status(*, identity: Identity, stage: StageKey, pods: int) -> dict[str, Any]:
     """The status that autoscalers read: the number of pods, and a label selector for them."""
-    selector = ",".join(f"{name}={value}" for name, value in sorted(identity.selector(stage).items()))
+    selector = ",".join(f"{name}={value}" for name, value in sorted(identity.revision_selector(stage).items()))
     return {"replicas": pods, "selector": selector}
 
 
 def _external(context: ChildContext) -> Iterator[StagePlan]:
-    """Stages that an external autoscaler scales."""
-    return (s for s in context.stages if mode_of(context.spec, s.name) is AutoscalingMode.EXTERNAL)
+    """Stages of the revision that serves, if an external autoscaler scales them."""
+    serving = context.rollout.serving
+    spec = serving.spec
+    return (s for s in serving.stages if spec and mode_of(spec, s.name) is AutoscalingMode.EXTERNAL)
 
 
 STAGE_SCALES = ChildKind(

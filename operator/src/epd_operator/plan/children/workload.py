@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from epd_operator.objects.kinds import DEPLOYMENT
@@ -10,12 +11,14 @@ from epd_operator.plan.children.child_kind import ChildContext, ChildKind
 from epd_operator.plan.drift import DriftRules
 from epd_operator.plan.rollout.start_order import startable
 from epd_operator.plan.workloads.deployment import deployment
+from epd_operator.plan.workloads.progress import progress_of
 
 
 def _deployments(context: ChildContext) -> Iterator[dict[str, Any]]:
-    timeout = context.spec.runtime.startup_timeout_seconds
     for stage in startable(context.stages, observation=context.observation):
-        yield deployment(stage, identity=context.identity, startup_timeout_seconds=timeout)
+        # A Deployment that is paused from the beginning creates no pods at all.
+        has_begun = progress_of(context.observation.deployment_of(stage.key)).is_observed
+        yield deployment(replace(stage, paused=stage.paused and has_begun), identity=context.identity)
 
 
 _EXACT = frozenset({"affinity", "lifecycle", "nodeSelector", "resources", "securityContext", "selector"})

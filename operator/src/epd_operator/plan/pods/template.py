@@ -55,7 +55,7 @@ class PodBuilder:
     def build(self, containers: list[ContainerPlan]) -> dict[str, Any]:
         """The template: metadata and spec. The last of several containers is the default container of kubectl."""
         metadata: dict[str, Any] = {
-            "labels": {**self._merged("labels"), **self._identity.labels(self._stage), **DISCOVERY_LABELS}
+            "labels": {**self._merged("labels"), **self._identity.workload_labels(self._stage), **DISCOVERY_LABELS}
         }
         annotations = self._merged("annotations")
         if len(containers) > 1:

@@ -21,10 +21,10 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 def deletion_costs(stage: StagePlan, *, observation: Observation) -> Iterator[dict[str, Any]]:
     """Pods of a stage that is scaled down now, with the number of their requests as cost, if it differs.
 
-    Pods that are terminating or have ended are skipped. Pods whose load is unknown are skipped too, and keep their
-    cost, which is 0 at first.
+    Nothing for a stage that loses all its pods. Pods that are terminating or have ended are skipped. Pods whose load is
+    unknown are skipped too, and keep their cost, which is 0 at first.
     """
-    if progress_of(observation.deployment_of(stage.key)).desired <= stage.replicas:
+    if not stage.replicas or progress_of(observation.deployment_of(stage.key)).desired <= stage.replicas:
         return
     for pod in observation.pods_of(stage.key):
         requests = observation.loads.get(str(pod["metadata"]["name"]))

@@ -20,6 +20,8 @@ class StagePlan:
         pool: name of the pool of nodes; None for frontends.
         pod_template: metadata and spec of its pods.
         rollout: limits of its rollouts.
+        progress_deadline_seconds: time without progress after which Kubernetes reports it.
+        paused: whether its rollouts pause.
     """
 
     key: StageKey
@@ -27,6 +29,8 @@ class StagePlan:
     pool: str | None
     pod_template: dict[str, Any]
     rollout: Rollout
+    progress_deadline_seconds: int = 0
+    paused: bool = False
 
     @property
     def name(self) -> StageName:

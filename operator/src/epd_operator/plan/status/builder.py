@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.status import UTC_TIME, Condition, ConditionStatus, EPDDeploymentStatus, StageStatus
+from epd_operator.objects.identity import StageKey
 from epd_operator.objects.text import one_line
 from epd_operator.plan.children.network import endpoint_url
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
@@ -15,7 +16,9 @@ from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import is_internal
 from epd_operator.plan.status.problem import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
+from epd_operator.plan.status.revisions import revision_statuses, rollout_problem, starting_problems, summary_of
 from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_progress
+from epd_operator.plan.workloads.progress import progress_of
 
 _VARIABLE_TEXT = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
 """Numbers and identifiers: they may differ between two refusals that have the same cause."""
@@ -30,14 +33,16 @@ def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, 
         observation: the observation of this reconcile.
         now: the time, in RFC 3339, for conditions that change.
     """
-    stages = stage_progress(plan, observation=observation)
+    serving = plan.rollout.serving
+    stages = stage_progress(plan, serving.stages, observation=observation)
     status = EPDDeploymentStatus(
         observed_generation=observation.generation,
-        topology=spec.topology,
+        topology=serving.spec.topology if serving.spec is not None else None,
         endpoint=endpoint_url(spec, identity=observation.identity),
-        summary=", ".join(f"{s.plan.name} {s.ready}/{s.plan.replicas}" for s in stages),
-        stages=[_stage_status(stage, spec=spec, observation=observation, now=now) for stage in stages],
-        conditions=_conditions(stages, surplus=plan.delete, observation=observation, now=now),
+        summary=summary_of(stages),
+        stages=[_stage_status(stage, spec=serving.spec or spec, observation=observation, now=now) for stage in stages],
+        revisions=revision_statuses(plan, observation=observation),
+        conditions=_conditions(stages, plan=plan, observation=observation, now=now),
     )
     return status.model_dump(by_alias=True, exclude_none=True, mode="json")
 
@@ -112,16 +117,11 @@ def _names(children: Iterable[ChildKey]) -> str:
     return ", ".join(f"{key.kind} {key.name}" for key in children)
 
 
-def _conditions(
-    stages: list[StageProgress], *, surplus: Collection[ChildKey], observation: Observation, now: str
-) -> list[Condition]:
-    """All conditions; ``surplus`` are the children that are being deleted."""
+def _conditions(stages: list[StageProgress], *, plan: Plan, observation: Observation, now: str) -> list[Condition]:
+    """All conditions; ``stages`` are those of the revision that serves."""
     blocker = _blocker(observation)
-    unready = blocker or _waiting_for_removal(observation) or _first_problem(stages)
-    if unready is None and surplus:
-        message = f"removing objects that the spec no longer needs: {_names(surplus)}"
-        unready = Problem(Reason.SCALING_DOWN, message)
-    unavailable = _unavailable(stages)
+    unready = blocker or _waiting_for_removal(observation) or _unready(stages, plan=plan, observation=observation)
+    unavailable = _unavailable(stages, kept=plan.rollout.serving.kept, observation=observation)
     ready = Problem(Reason.ALL_STAGES_READY, "all stages are ready")
     available = Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
     settled = Problem(Reason.SETTLED, "the cluster matches the spec")
@@ -149,29 +149,51 @@ def _crd_condition(observation: Observation, *, now: str) -> list[Condition]:
     return [_condition(ConditionType.CRD_OUTDATED, problem, is_true=True, observation=observation, now=now)]
 
 
-def _unavailable(stages: list[StageProgress]) -> Problem | None:
-    """Why requests cannot be answered; None if they can."""
-    without_pods = next((stage for stage in stages if stage.ready == 0), None)
-    if without_pods is None:
+def _unavailable(stages: list[StageProgress], *, kept: Iterable[StageKey], observation: Observation) -> Problem | None:
+    """Why requests cannot be answered; None if they can.
+
+    Args:
+        stages: the stages of the revision that serves.
+        kept: the same, if its spec is not known.
+        observation: the observation of this reconcile.
+    """
+    unready = [stage.plan.name for stage in stages if stage.ready == 0]
+    unready += [stage.name for stage in kept if progress_of(observation.deployment_of(stage)).ready == 0]
+    if not unready:
         return None
     message = (
-        f"stage {without_pods.plan.name} has no ready pod, so requests cannot be answered: the condition Ready shows "
-        "the cause"
+        f"stage {unready[0]} has no ready pod, so requests cannot be answered: the condition Ready shows the cause"
     )
     return Problem(Reason.NO_READY_PODS, message)
 
 
-def _first_problem(stages: list[StageProgress]) -> Problem | None:
-    """The problem that the conditions show.
-
-    A problem that needs action comes first. Among stages in progress the most urgent reason is shown; if equal, that of
-    the last stage, because frontends (the first) wait for the others.
-    """
+def _unready(stages: list[StageProgress], *, plan: Plan, observation: Observation) -> Problem | None:
+    """Why the cluster does not match the spec yet; None if it does."""
+    rollout = plan.rollout
     found = [
         Problem(s.problem.reason, f"{s.plan.name} {s.ready}/{s.plan.replicas}: {s.problem.message}")
         for s in stages
         if s.problem is not None
     ]
+    if rollout.target.name != rollout.serving.name:
+        starting = stage_progress(plan, rollout.target.stages, observation=observation)
+        found += starting_problems(rollout, starting)
+    first = _first_problem(found)
+    waits = rollout_problem(rollout, observation=observation)
+    if waits is not None and (first is None or not waits.reason.is_progress or waits.reason is Reason.ROLLOUT_PAUSED):
+        return waits
+    if first is None and plan.delete:
+        message = f"removing objects that the spec no longer needs: {_names(plan.delete)}"
+        return Problem(Reason.SCALING_DOWN, message)
+    return first
+
+
+def _first_problem(found: list[Problem]) -> Problem | None:
+    """The problem that the conditions show.
+
+    A problem that needs action comes first. Among stages in progress the most urgent reason is shown; if equal, that of
+    the last stage, because frontends (the first) wait for the others.
+    """
     urgent = next((problem for problem in found if not problem.reason.is_progress), None)
     return urgent or min(reversed(found), key=lambda problem: problem.reason.traits.rank, default=None)
 

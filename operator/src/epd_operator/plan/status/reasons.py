@@ -84,6 +84,10 @@ class Reason(StrEnum):
     SCALING_DOWN = "ScalingDown", _progress(rank=1)
     PODS_STARTING = "PodsStarting", _progress(rank=20)
     WAITING_FOR_ENCODER = "WaitingForEncoder", _progress(rank=30)
+    REVISION_STARTING = "RevisionStarting", _progress(rank=40)
+    REVISION_VERIFYING = "RevisionVerifying", _progress(rank=40)
+    REVISION_REMOVING = "RevisionRemoving", _progress(rank=41)
+    ROLLOUT_PAUSED = "RolloutPaused", _progress()
     WAITING_FOR_REMOVAL = "WaitingForRemoval", _progress()
 
     NO_READY_PODS = "NoReadyPods", Traits(section=Section.PODS)
@@ -100,6 +104,7 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable", _pods(rank=9)
     SCHEDULING_GATED = "SchedulingGated", _pods(rank=10)
     PODS_FAILED = "PodsFailed", _pods(rank=11)
+    VERIFICATION_FAILED = "VerificationFailed", _pods(rank=12)
     PODS_REFUSED = "PodsRefused", _pods(rank=12)
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", _pods(rank=13)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1.status import ScalingStatus, StageStatus
@@ -55,18 +56,18 @@ class StageProgress:
         )
 
 
-def stage_progress(plan: Plan, *, observation: Observation) -> list[StageProgress]:
-    """The progress of all stages of the topology."""
+def stage_progress(plan: Plan, stages: Iterable[StagePlan], *, observation: Observation) -> list[StageProgress]:
+    """The progress of the stages of one revision."""
     startable = {ChildKey.of(child) for child in plan.children}
-    stages = []
-    for stage in plan.stages:
-        key = ChildKey(DEPLOYMENT.kind, observation.identity.child_name(stage.key))
+    found = []
+    for stage in stages:
+        key = ChildKey(DEPLOYMENT.kind, observation.identity.workload_name(stage.key))
         if key in startable:
-            stages.append(_progress(stage, has_new_template=key in plan.new_templates, observation=observation))
+            found.append(_progress(stage, has_new_template=key in plan.new_templates, observation=observation))
         else:
             message = f"{stage.key} pods are created when the first encoder is ready"
-            stages.append(StageProgress(plan=stage, problem=Problem(Reason.WAITING_FOR_ENCODER, message)))
-    return stages
+            found.append(StageProgress(plan=stage, problem=Problem(Reason.WAITING_FOR_ENCODER, message)))
+    return found
 
 
 def _progress(stage: StagePlan, *, has_new_template: bool, observation: Observation) -> StageProgress:
@@ -141,7 +142,8 @@ def _pod_problem(stage: StageProgress, *, observation: Observation) -> Problem |
     if stage.outdated or stage.updated < wanted:
         current = min(stage.updated, wanted)
         waits = f"; {found.message}" if found is not None else ""
-        return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template{waits}")
+        paused = "; the rollout is paused: set spec.rollout.paused to false to continue" if stage.plan.paused else waits
+        return Problem(Reason.ROLLING_OUT, f"{current} of {wanted} pods have the current template{paused}")
     return Problem(Reason.SCALING_DOWN, f"scaling down from {wanted + stage.surplus} to {wanted} replicas")
 
 

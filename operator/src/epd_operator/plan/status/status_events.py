@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from epd_operator.api.v1alpha1.status import RevisionState
 from epd_operator.objects.text import one_line
 from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject
 from epd_operator.plan.status.reasons import ConditionType, EventType, Reason
@@ -23,6 +24,9 @@ class EventReason(StrEnum):
 
     RESUMED = "Resumed"
     TOPOLOGY_CHANGED = "TopologyChanged"
+    REVISION_STARTED = "RevisionStarted"
+    REVISION_SERVES = "RevisionServes"
+    REVISION_REMOVED = "RevisionRemoved"
     CHANGED_BY_ADMISSION = "ChangedByAdmission"
 
 
@@ -33,6 +37,7 @@ class Action(StrEnum):
     RECONCILE = "Reconcile"
     START_PODS = "StartPods"
     SCALE = "Scale"
+    ROLL_OUT = "RollOut"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +63,7 @@ def status_events(before: KubernetesObject, after: KubernetesObject) -> tuple[St
     The status before is read from the object. So neither a restart nor another instance of the operator repeats an
     Event.
     """
-    return (*_topology(before, after), *_stages(before, after), *_conditions(before, after))
+    return (*_topology(before, after), *_revisions(before, after), *_stages(before, after), *_conditions(before, after))
 
 
 def scaling_event(decision: Decision) -> StatusEvent:
@@ -84,6 +89,23 @@ def _topology(before: KubernetesObject, after: KubernetesObject) -> Iterator[Sta
     old, new = before.get("topology"), after.get("topology")
     if old and new and old != new:
         yield _normal(EventReason.TOPOLOGY_CHANGED, Action.RECONCILE, f"the topology changes from {old} to {new}")
+
+
+def _revisions(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
+    """The steps of a rollout. The first revision of an object is no rollout."""
+    old = {revision.get("name"): revision.get("state") for revision in before.get("revisions", ())}
+    new = {revision.get("name"): revision.get("state") for revision in after.get("revisions", ())}
+    if not old:
+        return
+    for name, state in new.items():
+        if state == old.get(name):
+            continue
+        if state == RevisionState.STARTING:
+            yield _normal(EventReason.REVISION_STARTED, Action.ROLL_OUT, f"revision {name} starts")
+        elif state == RevisionState.SERVING:
+            yield _normal(EventReason.REVISION_SERVES, Action.ROLL_OUT, f"revision {name} gets the requests")
+    for name in old.keys() - new.keys():
+        yield _normal(EventReason.REVISION_REMOVED, Action.ROLL_OUT, f"revision {name} is removed")
 
 
 def _stages(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
@@ -117,6 +139,8 @@ def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[S
         became_ready = ready.is_true and not ready.was_true
         if became_ready or ready.reason == Reason.WAITING_FOR_REMOVAL:
             yield _normal(ready.reason, Action.RECONCILE, ready.message)
+        elif ready.reason == Reason.VERIFICATION_FAILED:
+            yield _warning(ready.reason, Action.ROLL_OUT, ready.message)
 
 
 @dataclass(frozen=True, kw_only=True)

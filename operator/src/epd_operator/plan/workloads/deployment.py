@@ -8,22 +8,21 @@ from epd_operator.objects.identity import Identity
 from epd_operator.objects.kinds import DEPLOYMENT
 from epd_operator.plan.stages.stage_plan import StagePlan
 
-_PROGRESS_MARGIN_SECONDS = 600
-"""Time for scheduling and image pulls, in addition to ``runtime.startupTimeoutSeconds``."""
 
-
-def deployment(stage: StagePlan, *, identity: Identity, startup_timeout_seconds: int) -> dict[str, Any]:
+def deployment(stage: StagePlan, *, identity: Identity) -> dict[str, Any]:
     """The pods of a stage as a Deployment."""
+    paused = {"paused": True} if stage.paused else {}
     return {
         "apiVersion": DEPLOYMENT.api_version,
         "kind": DEPLOYMENT.kind,
-        "metadata": identity.metadata(identity.child_name(stage.key), stage.key),
+        "metadata": identity.metadata(identity.workload_name(stage.key), labels=identity.workload_labels(stage.key)),
         "spec": {
             "replicas": stage.replicas,
+            **paused,
             "revisionHistoryLimit": 3,
-            "progressDeadlineSeconds": startup_timeout_seconds + _PROGRESS_MARGIN_SECONDS,
+            "progressDeadlineSeconds": stage.progress_deadline_seconds,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": stage.rollout.model_dump(by_alias=True)},
-            "selector": {"matchLabels": identity.selector(stage.key)},
+            "selector": {"matchLabels": identity.workload_selector(stage.key)},
             "template": stage.pod_template,
         },
     }

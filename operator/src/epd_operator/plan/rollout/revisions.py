@@ -1,0 +1,170 @@
+"""Plans the revisions of an object: which exist, with which stages, and which of them gets the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.rollout import RevisionRollout
+from epd_operator.objects.identity import INITIAL_REVISION, StageKey, all_stages
+from epd_operator.objects.kinds import CONTROLLER_REVISION
+from epd_operator.plan.observation import Observation
+from epd_operator.plan.replicas import replicas_of, settings_of
+from epd_operator.plan.rollout.history import Record, kept_records, record_of, records_of
+from epd_operator.plan.rollout.steps import Phase, Presence, next_step
+from epd_operator.plan.rollout.views import (
+    is_available,
+    live_revisions,
+    selects_revision,
+    serving_revision,
+    view_of,
+)
+from epd_operator.plan.stages.plan_stages import plan_stages
+from epd_operator.plan.stages.stage_plan import StagePlan
+from epd_operator.plan.workloads.progress import progress_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """One revision.
+
+    Attributes:
+        name: its name.
+        spec: its spec; None if the record of it is lost or not valid any more, so its children are left as they are.
+        stages: stages that exist or are about to start, with the replicas that they should have now.
+        kept: if the spec is not known, the stages that have a Deployment.
+    """
+
+    name: str
+    spec: EPDDeploymentSpec | None
+    stages: tuple[StagePlan, ...] = ()
+    kept: tuple[StageKey, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """The revisions of an object, and the step between them.
+
+    Attributes:
+        target: the revision of the present spec.
+        serving: the revision that gets the requests.
+        others: further revisions that have pods: they are being removed.
+        records: the records of specs that should exist; none if they cannot be read.
+        phase: what the rollout waits for.
+    """
+
+    target: Revision
+    serving: Revision
+    others: tuple[Revision, ...] = ()
+    records: tuple[Record, ...] = ()
+    phase: Phase = Phase.NONE
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """All revisions, each once; the one that serves first."""
+        target = () if self.target.name == self.serving.name else (self.target,)
+        return (self.serving, *target, *self.others)
+
+    @property
+    def stages(self) -> tuple[StagePlan, ...]:
+        """The stages of all revisions."""
+        return tuple(stage for revision in self.revisions for stage in revision.stages)
+
+
+def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollout:
+    """Plan the revisions.
+
+    Raises:
+        ValueError: the spec is not valid; the message names the field.
+    """
+    if CONTROLLER_REVISION.kind in observation.unreadable:
+        # What the revision that serves has in common with the spec is not known, so its pods are replaced in place. The
+        # record is planned nevertheless, so that the status reports the missing right.
+        name = serving_revision(observation, records=()) or INITIAL_REVISION
+        record = replace(record_of(spec, observation=observation, serving=name), revision=name)
+        only = Revision(
+            name=name, spec=spec, stages=_planned(spec, revision=name, serving=name, observation=observation)
+        )
+        return Rollout(target=only, serving=only, records=(record,))
+    records = records_of(observation)
+    serves = serving_revision(observation, records=records)
+    present = record_of(spec, observation=observation, serving=serves)
+    target, serving = present.revision, present.revision if serves is None else serves
+    others = [name for name in live_revisions(observation) if name not in (target, serving)]
+
+    def plan(name: str) -> Revision:
+        recorded = spec if name == target else _recorded_spec(name, records=records, rollout=spec.rollout)
+        if recorded is None:
+            kept = (stage for stage in all_stages(name) if observation.deployment_of(stage) is not None)
+            return Revision(name=name, spec=None, kept=tuple(kept))
+        stages = _planned(recorded, revision=name, serving=serving, observation=observation)
+        return Revision(name=name, spec=recorded, stages=stages)
+
+    known = {name: plan(name) for name in dict.fromkeys((serving, target, *others))}
+    views = {
+        name: view_of(name, stages=revision.stages, records=records, observation=observation)
+        for name, revision in known.items()
+    }
+    step = next_step(
+        target=views[target],
+        serving=views[serving],
+        # Without a spec, their stages cannot be drained one after the other.
+        others=[views[name] for name in others if known[name].spec is not None],
+        is_isolated=selects_revision(observation),
+        policy=spec.rollout,
+        verdict=observation.verdict,
+    )
+    present = replace(
+        present,
+        has_served=present.has_served
+        or (serves == target and is_available(known[target].stages, observation=observation)),
+    )
+    limit = spec.rollout.revision_history_limit
+    existing = {
+        name: _existing(known[name], presence, observation=observation) for name, presence in step.presence.items()
+    }
+    return Rollout(
+        target=existing.get(target) or replace(known[target], stages=()),
+        serving=existing[step.serving],
+        others=tuple(revision for name, revision in existing.items() if name not in (target, step.serving)),
+        records=tuple(kept_records(records, present=present, live=frozenset(known), limit=limit)),
+        phase=step.phase,
+    )
+
+
+def _recorded_spec(revision: str, *, records: Sequence[Record], rollout: RevisionRollout) -> EPDDeploymentSpec | None:
+    """The latest valid spec of a revision, with the present settings of rollouts, which are not recorded."""
+    specs = (record.spec() for record in records if record.revision == revision)
+    found = next((spec for spec in specs if spec is not None), None)
+    return None if found is None else found.model_copy(update={"rollout": rollout})
+
+
+def _planned(
+    spec: EPDDeploymentSpec, *, revision: str, serving: str, observation: Observation
+) -> tuple[StagePlan, ...]:
+    """All stages of a revision, with the replicas that they should have while it serves."""
+    planned = plan_stages(spec, identity=observation.identity, revision=revision)
+    return tuple(_with_replicas(stage, spec=spec, serving=serving, observation=observation) for stage in planned)
+
+
+def _with_replicas(stage: StagePlan, *, spec: EPDDeploymentSpec, serving: str, observation: Observation) -> StagePlan:
+    settings = settings_of(spec, stage.name)
+    if settings is None:
+        return stage
+    return replace(stage, replicas=replicas_of(settings, stage=stage.key, serving=serving, observation=observation))
+
+
+def _existing(revision: Revision, presence: Presence, *, observation: Observation) -> Revision:
+    """The revision with the stages that should exist now."""
+    stages = []
+    for stage in revision.stages:
+        if stage.name in presence.draining:
+            stages.append(replace(stage, replicas=0))
+        elif presence.running is None:
+            stages.append(stage)
+        elif stage.name in presence.running:
+            # It leaves, or is held: the number of its pods does not change any more.
+            desired = progress_of(observation.deployment_of(stage.key)).desired
+            stages.append(replace(stage, replicas=desired))
+    return replace(revision, stages=tuple(stages))

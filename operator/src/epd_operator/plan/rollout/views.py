@@ -1,0 +1,107 @@
+"""What is seen of the revisions of an object: the input of `next_step`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from epd_operator.api.untyped import mapping
+from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.objects.identity import REVISION_LABEL, StageKey, all_stages, revision_in
+from epd_operator.objects.kinds import DEPLOYMENT, SERVICE
+from epd_operator.objects.pods import has_ended, is_live, is_overdue
+from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.rollout.history import Record
+from epd_operator.plan.rollout.steps import RevisionView
+from epd_operator.plan.stages.stage_plan import StagePlan
+from epd_operator.plan.workloads.progress import progress_of
+
+
+def live_revisions(observation: Observation) -> list[str]:
+    """Revisions that have a Deployment, in alphabetical order."""
+    names = (key.name for key in observation.children if key.kind == DEPLOYMENT.kind)
+    stages = (observation.identity.stage_of_workload(name) for name in names)
+    return sorted({stage.revision for stage in stages if stage is not None})
+
+
+def serving_revision(observation: Observation, *, records: Sequence[Record]) -> str | None:
+    """The revision that the Service selects; without a Service the latest that has served. None if there is none.
+
+    If the Service selects a revision without Deployments while another one has some, another client has changed it.
+    """
+    live = live_revisions(observation)
+    service = observation.children.get(ChildKey(SERVICE.kind, observation.identity.service_name))
+    if service is not None:
+        selected = revision_in(_selector(service))
+        is_known = not records or any(record.revision == selected for record in records)
+        if selected in live or (not live and is_known):
+            return selected
+    served = [record.revision for record in records if record.has_served and record.revision in live]
+    return served[0] if served else next(iter(live), None)
+
+
+def selects_revision(observation: Observation) -> bool:
+    """Whether the live Service selects the pods of one revision only. That of an operator before revisions does not."""
+    service = observation.children.get(ChildKey(SERVICE.kind, observation.identity.service_name))
+    return service is not None and REVISION_LABEL in _selector(service)
+
+
+def has_unlabelled_frontends(observation: Observation) -> bool:
+    """Whether frontends exist that an operator before revisions has created, and that have no revision label."""
+    return any(
+        is_live(pod) and REVISION_LABEL not in mapping(pod["metadata"].get("labels"))
+        for pod in observation.pods_of(StageKey(StageName.FRONTEND))
+    )
+
+
+def _selector(service: Mapping[str, object]) -> Mapping[str, object]:
+    return mapping(mapping(service.get("spec")).get("selector"))
+
+
+def view_of(
+    revision: str,
+    *,
+    stages: Sequence[StagePlan],
+    records: Sequence[Record],
+    observation: Observation,
+) -> RevisionView:
+    """What is seen of one revision.
+
+    Args:
+        revision: its name.
+        stages: its planned stages; empty if its spec is not known.
+        records: the records of the object.
+        observation: the state of the cluster.
+    """
+    own = [record for record in records if record.revision == revision]
+    return RevisionView(
+        name=revision,
+        pods={
+            stage.name: _pods(stage, observation=observation)
+            for stage in all_stages(revision)
+            if observation.deployment_of(stage) is not None
+        },
+        is_complete=bool(stages) and all(_is_complete(stage, observation=observation) for stage in stages),
+        has_served=not own or any(record.has_served for record in own),
+    )
+
+
+def _pods(stage: StageKey, *, observation: Observation) -> int:
+    """Pods of a stage that may still answer requests, including terminating ones."""
+    progress, now = progress_of(observation.deployment_of(stage)), observation.at
+    running = [
+        pod
+        for pod in observation.pods_of(stage)
+        if not has_ended(pod) and not (now is not None and is_overdue(pod, now=now))
+    ]
+    return max(len(running), progress.pods, 0 if progress.is_observed else progress.desired)
+
+
+def _is_complete(stage: StagePlan, *, observation: Observation) -> bool:
+    progress = progress_of(observation.deployment_of(stage.key))
+    ready = min(progress.ready, progress.updated)
+    return progress.is_observed and progress.pods == progress.updated and ready >= stage.replicas
+
+
+def is_available(stages: Sequence[StagePlan], *, observation: Observation) -> bool:
+    """Whether every stage has a ready pod."""
+    return bool(stages) and all(progress_of(observation.deployment_of(stage.key)).ready for stage in stages)

@@ -1,0 +1,129 @@
+"""The status of revisions, and what a rollout from one to the other waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epd_operator.api.v1alpha1.status import RevisionState, RevisionStatus
+from epd_operator.objects.identity import INITIAL_REVISION_LABEL, StageKey
+from epd_operator.plan.observation import Observation
+from epd_operator.plan.planner import Plan
+from epd_operator.plan.replicas import gpus_of, settings_of
+from epd_operator.plan.rollout.revisions import Revision, Rollout
+from epd_operator.plan.rollout.steps import Phase
+from epd_operator.plan.status.problem import Problem
+from epd_operator.plan.status.reasons import Reason
+from epd_operator.plan.status.stages import StageProgress, stage_progress
+from epd_operator.plan.workloads.progress import progress_of
+
+_MAX_REVISIONS = 16
+
+
+def label_of(revision: str) -> str:
+    """The name of a revision for users: the value of the label of its pods."""
+    return revision or INITIAL_REVISION_LABEL
+
+
+def revision_statuses(plan: Plan, *, observation: Observation) -> list[RevisionStatus]:
+    """The revisions that have stages, that which serves first."""
+    rollout = plan.rollout
+    found = []
+    for revision in rollout.revisions:
+        stages = stage_progress(plan, revision.stages, observation=observation)
+        if stages or revision.name == rollout.serving.name:
+            found.append(
+                RevisionStatus(
+                    name=label_of(revision.name),
+                    state=_state(revision, rollout=rollout),
+                    topology=revision.spec.topology if revision.spec is not None else None,
+                    summary=summary_of(stages),
+                )
+            )
+    return found[:_MAX_REVISIONS]
+
+
+def summary_of(stages: Sequence[StageProgress]) -> str:
+    """Ready and desired pods of each stage."""
+    return ", ".join(f"{stage.plan.name} {stage.ready}/{stage.plan.replicas}" for stage in stages)
+
+
+def _state(revision: Revision, *, rollout: Rollout) -> RevisionState:
+    if revision.name == rollout.serving.name:
+        return RevisionState.SERVING
+    return RevisionState.STARTING if revision.name == rollout.target.name else RevisionState.LEAVING
+
+
+def starting_problems(rollout: Rollout, stages: Sequence[StageProgress]) -> list[Problem]:
+    """Why the revision that is to serve is not ready yet: the problems of its stages."""
+    prefix = f"revision {label_of(rollout.target.name)}: "
+    problems = []
+    for stage in stages:
+        if stage.problem is None:
+            continue
+        where = f"{prefix}{stage.plan.name} {stage.ready}/{stage.plan.replicas}: "
+        problem = Problem(stage.problem.reason, f"{where}{stage.problem.message}")
+        problems.append(_blocked(rollout, problem) if problem.reason is Reason.UNSCHEDULABLE else problem)
+    return problems
+
+
+def _blocked(rollout: Rollout, problem: Problem) -> Problem:
+    """Pods of the new revision find no node while the old one keeps its nodes: what each way out costs."""
+    gpus = _gpus(rollout.target)
+    return Problem(
+        Reason.ROLLOUT_BLOCKED,
+        f"{problem.message}: revision {label_of(rollout.serving.name)} keeps its GPUs and serves until the new one is "
+        f"ready, which needs {gpus} GPUs at the same time: add nodes, or set spec.rollout.strategy to Recreate, which "
+        "needs no further GPUs but answers no requests until the new revision is ready",
+    )
+
+
+def _gpus(revision: Revision) -> int:
+    spec = revision.spec
+    if spec is None:
+        return 0
+    settings = ((stage, settings_of(spec, stage.name)) for stage in revision.stages)
+    return sum(stage.replicas * gpus_of(found) for stage, found in settings if found is not None)
+
+
+def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | None:
+    """What the rollout waits for, if all stages are ready; None if nothing is left to do."""
+    new, old = label_of(rollout.target.name), label_of(rollout.serving.name)
+    match rollout.phase:
+        case Phase.PAUSED:
+            message = (
+                f"the rollout from revision {old} to {new} is paused: set spec.rollout.paused to false to continue"
+            )
+            return Problem(Reason.ROLLOUT_PAUSED, message)
+        case Phase.REMOVING_FIRST:
+            message = f"revision {old} is being drained and removed before {new} starts (strategy Recreate)"
+            return Problem(Reason.REVISION_REMOVING, message)
+        case Phase.VERIFYING:
+            return _verification_problem(rollout, observation=observation)
+        case Phase.STARTING:
+            waits = "" if rollout.target.stages else f" when the Service selects only the frontends of revision {old}"
+            return Problem(Reason.REVISION_STARTING, f"revision {new} starts{waits}")
+        case Phase.NONE:
+            return _removing(rollout, observation=observation)
+
+
+def _verification_problem(rollout: Rollout, *, observation: Observation) -> Problem:
+    verdict, new = observation.verdict, label_of(rollout.target.name)
+    if verdict is None or verdict.revision != rollout.target.name:
+        message = f"revision {new} is ready; it gets the requests when it has answered a request of the operator"
+        return Problem(Reason.REVISION_VERIFYING, message)
+    message = f"revision {new} does not get the requests, because it does not answer as expected: {verdict.message}"
+    return Problem(Reason.VERIFICATION_FAILED, message)
+
+
+def _removing(rollout: Rollout, *, observation: Observation) -> Problem | None:
+    if not rollout.others:
+        return None
+    texts = []
+    for revision in rollout.others:
+        pods = [f"{s.name} {n}" for s in revision.stages if (n := _pods(s.key, observation=observation))]
+        texts.append(f"{label_of(revision.name)} ({', '.join(pods) or 'no pods left'})")
+    return Problem(Reason.REVISION_REMOVING, f"draining and removing earlier revisions: {'; '.join(texts)}")
+
+
+def _pods(stage: StageKey, *, observation: Observation) -> int:
+    return max(len(observation.pods_of(stage)), progress_of(observation.deployment_of(stage)).pods)
