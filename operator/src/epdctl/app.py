@@ -1,6 +1,7 @@
 """All commands of ``epdctl``.
 
-Exit codes: 0 if the command did what was asked; 2 if its input was wrong, with one message that says what to change.
+Exit codes: 0 if the command did what was asked; 1 if the cluster did not allow it; 2 if its input was wrong. A message
+says what to change.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import typer
 from epd_operator import __version__
 from epdctl.convert_trace import convert_trace
 from epdctl.estimate import estimate
+from epdctl.rollout.commands import rollout
 from epdctl.simulate import simulate
 
 app = typer.Typer(
@@ -22,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(estimate)
+app.add_typer(rollout, name="rollout")
 app.command()(simulate)
 app.command()(convert_trace)
 

@@ -56,8 +56,8 @@ def bar(parts: Mapping[str, float], *, width: int) -> str:
     return "".join(letter * (edges[n + 1] - edges[n]) for n, letter in enumerate(letters))
 
 
-def fail(error: ValueError) -> typer.Exit:
+def fail(error: Exception, *, code: int = 2) -> typer.Exit:
     """Print the error; the exit that ends the program."""
     for line in str(error).splitlines():
         typer.echo(f"error: {printable(line)}", err=True)
-    return typer.Exit(code=2)
+    return typer.Exit(code=code)

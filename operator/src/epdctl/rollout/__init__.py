@@ -1,0 +1,1 @@
+"""``epdctl rollout``: rollouts of an EPDDeployment and the records of its earlier specs."""
