@@ -15,6 +15,10 @@ MAX_ERRORS = 10
 Model = TypeVar("Model", bound=BaseModel)
 
 
+_YAML_ERRORS = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError)
+"""What PyYAML raises for text that is none, and for tags whose values do not fit, such as ``!!int ''``."""
+
+
 def read_text(path: str, *, standard_input: TextIO) -> str:
     """A file, or standard input if the path is ``-``.
 
@@ -43,7 +47,7 @@ def documents(path: str, text: str) -> Iterator[Any]:
     """
     try:
         yield from (document for document in yaml.safe_load_all(text) if document is not None)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except _YAML_ERRORS as error:
         raise ValueError(f"{path}: is not YAML: {error}") from None
 
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from epdctl.app import app
@@ -159,6 +160,14 @@ def test_a_wrong_file_gets_a_message_with_the_path_of_the_field(text: str, messa
     assert "Traceback" not in answer
 
 
+@pytest.mark.parametrize("text", ["a: !!int ''", "a: !!float ''", "a: !!bool maybe", "a: !!timestamp x", "{[a]: 1}"])
+def test_tags_whose_values_do_not_fit_are_refused_without_a_traceback(text: str):
+    result = run("-f", "-", stdin=text)
+    assert result.exit_code == 2
+    assert "is not YAML" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 @given(name=st.text(min_size=1, max_size=60))
 def test_every_name_fits_into_80_columns_and_cannot_control_the_terminal(name: str):
     text = json.dumps({"workloads": [{"name": name, "encode": 1e9, "prefill": 1e9, "decode": 1e9}]})
@@ -167,4 +176,5 @@ def test_every_name_fits_into_80_columns_and_cannot_control_the_terminal(name: s
 
     assert result.exit_code in (0, 2)
     assert all(line.isprintable() for line in (result.stdout + result.stderr).splitlines())
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    # In columns of the terminal: combining characters take none.
+    assert all(cell_len(line) <= 80 for line in result.stdout.splitlines())

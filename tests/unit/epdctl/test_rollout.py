@@ -464,6 +464,7 @@ def test_of_several_files_the_first_with_a_current_context_decides(
     [
         (["--context", "other"], "has no context other; its contexts: lab"),
         (["--kubeconfig", "/missing"], "there is no kubeconfig at /missing"),
+        (["--kubeconfig", "/" + "x" * 5000], "there is no kubeconfig at /x"),
     ],
 )
 def test_a_wrong_choice_of_cluster_is_reported(api: FakeApi, arguments: list[str], message: str) -> None:
@@ -476,7 +477,16 @@ def test_a_wrong_choice_of_cluster_is_reported(api: FakeApi, arguments: list[str
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[", "[1]", "a: token-of-x\n  b: [", "contexts: 3", "current-context: x\ncontexts: [{name: x}]", "\x00"],
+    [
+        "",
+        "[",
+        "[1]",
+        "a: token-of-x\n  b: [",
+        "contexts: 3",
+        "current-context: x\ncontexts: [{name: x}]",
+        "\x00",
+        "a: !!int ''",
+    ],
 )
 def test_a_broken_kubeconfig_is_reported_without_its_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str

@@ -58,6 +58,12 @@ def test_only_a_topology_without_encoders_may_have_a_model_that_takes_no_picture
     assert fault_of(optional, status=503, body=b"{}") is not None
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000])
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_deeply_nested_answer_is_none(status: int, body: bytes) -> None:
+    assert fault_of(TEXT, status=status, body=body) is not None
+
+
 @given(st.integers(100, 599), st.binary(max_size=600) | st.text(max_size=200).map(str.encode), st.booleans())
 def test_a_hostile_answer_never_raises_and_its_quotation_is_short_and_on_one_line(
     status: int, body: bytes, refusable: bool

@@ -141,3 +141,4 @@ async def test_an_error_in_the_request_is_asked_again_and_stops_nothing() -> Non
     world.verifier._ask = fail
     await world.tick()
     assert world.verifier._running == set()
+    assert world.verifier._claim_due() == [], "not again at once"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from epd_operator.api.untyped import mapping
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling, AutoscalingMode
 from epd_operator.api.v1alpha1.epdstagescale import SCALE_KIND
 from epd_operator.api.v1alpha1.stages import GpuStage, Stage, TensorParallelStage
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import StageKey
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+
+DRAINED_FROM = "epd.dev/drained-from"
+"""Annotation of a Deployment that is scaled to 0 because its revision is removed: its replicas before."""
+_MAX_DIGITS = 6
 
 
 def settings_of(spec: EPDDeploymentSpec, stage: StageName) -> Stage | None:
@@ -51,9 +56,21 @@ def replicas_of(settings: Stage, *, stage: StageKey, serving: str, observation: 
         decision = observation.decisions.get(stage)
         wanted = decision.desired if decision is not None else None
     if wanted is None:
-        live = observation.deployment_of(stage) or observation.deployment_of(StageKey(stage.name, serving))
-        wanted = (live or {}).get("spec", {}).get("replicas")
+        # In a revision that starts, the stage follows that of the one that serves.
+        serves = observation.deployment_of(StageKey(stage.name, serving))
+        wanted = replicas_before(serves or observation.deployment_of(stage))
     return _clamp(settings.replicas if wanted is None else int(wanted), autoscaling)
+
+
+def replicas_before(live: KubernetesObject | None) -> int | None:
+    """Replicas of a live Deployment, or those before it was scaled to 0 with its revision; None if not known."""
+    if live is None:
+        return None
+    replicas = mapping(live.get("spec")).get("replicas")
+    if replicas != 0:
+        return replicas if isinstance(replicas, int) else None
+    recorded = str(mapping(mapping(live.get("metadata")).get("annotations")).get(DRAINED_FROM))
+    return int(recorded) if recorded.isascii() and recorded.isdigit() and len(recorded) < _MAX_DIGITS else None
 
 
 def _clamp(replicas: int, autoscaling: Autoscaling) -> int:

@@ -80,7 +80,7 @@ def fault_of(question: Question, *, status: int, body: bytes) -> str | None:
         return f"HTTP {status}: {one_line(_error_in(body))}"
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"the answer is not JSON: {one_line(body.decode(errors='replace'), limit=128)}"
     choices = items(mapping(answer).get("choices"))
     if not choices or not mapping(choices[0].get("message")):
@@ -93,7 +93,7 @@ def _error_in(body: bytes) -> str:
     text = body.decode(errors="replace")
     try:
         answer = mapping(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     message = mapping(answer.get("error")).get("message") or answer.get("message")
     return message if isinstance(message, str) else text

@@ -110,10 +110,11 @@ class Verifier:
         case = self._cases.get(key)
         if case is None:
             return
+        # Before the request, so that an error of it is not repeated at once.
+        case.due, case.retry = self._clock() + case.retry, min(case.retry * 2, LAST_RETRY_SECONDS)
         verdict = await self._ask(case.candidate)
         if self._cases.get(key) is not case:
             return
-        case.due, case.retry = self._clock() + case.retry, min(case.retry * 2, LAST_RETRY_SECONDS)
         changed, case.verdict = verdict != case.verdict, verdict
         if changed:
             logger.info("revision %s: %s", verdict.revision or "initial", verdict.message)

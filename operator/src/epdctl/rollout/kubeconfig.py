@@ -60,7 +60,7 @@ async def find_access(place: Place) -> Access:
         raise ValueError(f"the kubeconfig {paths} is not YAML") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the kubeconfig {paths} cannot be read: {getattr(error, 'strerror', '') or error}") from None
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, LookupError, RecursionError, TypeError):
         raise ValueError(f"the kubeconfig {paths} does not have the structure of a kubeconfig") from None
     return Access(
         configuration=configuration,
@@ -78,7 +78,11 @@ def _access_of_pod(configuration: kubernetes_client.Configuration, *, namespace:
 
 
 def _exists(paths: str) -> bool:
-    return any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
+    try:
+        return any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
+    except (OSError, ValueError):
+        # A path that is too long or has a null character.
+        return False
 
 
 def _context_of(paths: str, *, chosen: str) -> tuple[str, str]:

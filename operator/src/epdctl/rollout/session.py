@@ -100,7 +100,11 @@ async def _in_session(name: str, place: Place, command: Callable[[Session], Awai
     _require_name(name, what="NAME")
     access = await find_access(place)
     _require_name(access.namespace, what="--namespace")
-    async with kubernetes_client.ApiClient(access.configuration) as api:
+    try:
+        client = kubernetes_client.ApiClient(access.configuration)
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"the certificates or settings of {access.origin} are not usable: {error}") from None
+    async with client as api:
         session = Session(Cluster(api), access=access, name=name)
         try:
             return await command(session)

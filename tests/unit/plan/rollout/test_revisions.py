@@ -268,3 +268,98 @@ def test_a_revision_whose_record_is_lost_serves_on_with_its_budgets_and_its_pods
     status = status_of(wanted, plan=make_plan(wanted, observation=observation), observation=observation, now=NOW)
     (available,) = [c for c in status["conditions"] if c["type"] == "Available"]
     assert (available["status"], available["reason"]) == ("False", "NoReadyPods")
+
+
+def test_an_edit_before_any_reconcile_has_seen_the_ready_pods_does_not_remove_them() -> None:
+    world = World(IDENTITY)
+    round_of(world, spec("Aggregated"))
+    for _ in range(5):
+        world.step()
+    plan = round_of(world, spec("CoLocated"))
+    assert plan.delete == ()
+    assert selected(world) == "initial"
+
+
+def test_if_all_records_are_lost_between_two_revisions_both_keep_their_pods() -> None:
+    world = World(IDENTITY)
+    settle(world, spec("Aggregated"))
+    for _ in range(2):
+        round_of(world, spec("Disaggregated"))
+    before = deployments(world)
+    world.children = {key: child for key, child in world.children.items() if key.kind != "ControllerRevision"}
+    for _ in range(3):
+        round_of(world, spec("Disaggregated"))
+        assert deployments(world) >= before
+        assert selected(world) == "initial"
+
+
+def test_if_the_service_is_lost_in_an_undo_the_revision_that_serves_keeps_the_requests() -> None:
+    world = World(IDENTITY)
+    settle(world, spec("Aggregated"))
+    settle(world, spec("CoLocated"))
+    serving = selected(world)
+    round_of(world, spec("Aggregated"))
+    del world.children[SERVICE]
+    round_of(world, spec("Aggregated"))
+    assert selected(world) == serving
+    assert any(name.endswith(serving) for name in deployments(world))
+
+
+def test_a_client_cannot_move_the_requests_to_a_revision_that_has_not_answered() -> None:
+    world = World(IDENTITY)
+    settle(world, spec("Aggregated"))
+    world.answers = False
+    for _ in range(10):
+        plan = round_of(world, spec("CoLocated"))
+    world.children[SERVICE]["spec"]["selector"][REVISION_LABEL] = plan.rollout.target.name
+    round_of(world, spec("CoLocated"))
+    assert selected(world) == "initial"
+    assert {"qwen-worker", "qwen-frontend"} <= deployments(world)
+
+
+def test_edits_in_place_while_a_stage_is_down_do_not_make_the_revision_one_that_never_served() -> None:
+    world = World(IDENTITY)
+    settle(world, spec())
+    world.children[ChildKey("Deployment", "qwen-encoder")]["status"] = {"observedGeneration": 1}
+    for seconds in (5, 6):
+        wanted = spec(drain={"timeoutSeconds": seconds}, rollout={"revisionHistoryLimit": 0})
+        world.apply(make_plan(wanted, observation=world.observation()))
+    plan = make_plan(spec("Aggregated", rollout={"revisionHistoryLimit": 0}), observation=world.observation())
+    assert plan.delete == () or all(key.kind == "ControllerRevision" for key in plan.delete)
+    assert plan.rollout.serving.name == ""
+
+
+@pytest.mark.parametrize("strategy", ["BlueGreen", "Recreate"])
+def test_a_stage_that_was_drained_gets_the_replicas_that_autoscaling_had_given_it(strategy: str) -> None:
+    world = World(IDENTITY)
+    scaled = {"maxReplicas": 9, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
+    worker = {"pool": "gb200", "replicas": 1, "autoscaling": scaled}
+    first = spec("Aggregated", worker=worker, rollout={"strategy": strategy})
+    settle(world, first)
+    world.children[ChildKey("Deployment", "qwen-worker")]["spec"]["replicas"] = 5
+    settle(world, first)
+    other = spec("Aggregated", worker=worker, runtime=IMAGE, rollout={"strategy": strategy})
+    for _ in range(MAX_ROUNDS):
+        round_of(world, other)
+        workers = [c for k, c in world.children.items() if k.kind == "Deployment" and k.name.startswith("qwen-worker")]
+        if any(child["spec"]["replicas"] == 0 for child in workers):
+            break
+    settle(world, first)
+    assert world.children[ChildKey("Deployment", "qwen-worker")]["spec"]["replicas"] == 5
+    settle(world, other)
+    (name,) = [name for name in deployments(world) if name.startswith("qwen-worker")]
+    assert world.children[ChildKey("Deployment", name)]["spec"]["replicas"] == 5
+
+
+def test_a_rollout_that_is_paused_while_the_old_revision_is_drained_stops_there() -> None:
+    world = World(IDENTITY)
+    settle(world, spec())
+    while not any(name == "qwen-pd" for name in deployments(world)) or selected(world) == "initial":
+        round_of(world, spec(runtime=IMAGE))
+    before = deployments(world)
+    for _ in range(5):
+        round_of(world, spec(runtime=IMAGE, rollout={"paused": True}))
+    assert deployments(world) == before
+    assert condition(world)["reason"] == "RolloutPaused"
+    settle(world, spec(runtime=IMAGE))
+    assert "qwen-pd" not in deployments(world)

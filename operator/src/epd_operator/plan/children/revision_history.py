@@ -9,7 +9,7 @@ from epd_operator.objects.identity import INITIAL_REVISION_LABEL, REVISION_LABEL
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.children.child_kind import ChildContext, ChildKind
 from epd_operator.plan.drift import DriftRules
-from epd_operator.plan.rollout.history import HAS_SERVED
+from epd_operator.plan.rollout.history import HAS_SERVED, SERVES
 
 
 def _records(context: ChildContext) -> Iterator[dict[str, Any]]:
@@ -18,8 +18,9 @@ def _records(context: ChildContext) -> Iterator[dict[str, Any]]:
     for record in context.rollout.records:
         labels = {**identity.labels(), REVISION_LABEL: record.revision or INITIAL_REVISION_LABEL}
         metadata = identity.metadata(record.name, labels=labels)
-        if record.has_served:
-            metadata["annotations"] = {HAS_SERVED: "true"}
+        marks = {HAS_SERVED: record.has_served, SERVES: record.serves}
+        if any(marks.values()):
+            metadata["annotations"] = {name: "true" for name, is_set in marks.items() if is_set}
         yield {
             "apiVersion": CONTROLLER_REVISION.api_version,
             "kind": CONTROLLER_REVISION.kind,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epd_operator.api.untyped import mapping
@@ -15,6 +15,8 @@ from epd_operator.plan.rollout.compatibility import compatibility_key, digest
 
 HAS_SERVED = "epd.dev/has-served"
 """Annotation of the record of a spec with which every stage had a ready pod while its revision got the requests."""
+SERVES = "epd.dev/serves"
+"""Annotation of a record whose revision has pods and was given the requests."""
 _NAME_LENGTH = 10
 _MAX_NUMBER = 2**63 - 2
 
@@ -29,6 +31,7 @@ class Record:
         number: order in time; the highest is the latest.
         content: the spec, without the fields that `content_of` leaves out.
         has_served: whether requests could be answered with it.
+        serves: whether its revision was given the requests, and has had pods ever since.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Record:
     number: int
     content: Any
     has_served: bool = False
+    serves: bool = False
 
     def spec(self) -> EPDDeploymentSpec | None:
         """The spec; None if it is not valid any more, or another client has changed it."""
@@ -67,23 +71,27 @@ def records_of(observation: Observation) -> tuple[Record, ...]:
 def record_in(child: KubernetesObject) -> Record:
     """The record in a ControllerRevision."""
     metadata = child["metadata"]
-    number = child.get("revision")
+    number, annotations = child.get("revision"), mapping(metadata.get("annotations"))
     return Record(
         name=str(metadata["name"]),
         revision=revision_in(mapping(metadata.get("labels"))),
         number=min(number, _MAX_NUMBER) if isinstance(number, int) else 0,
         content=mapping(child.get("data")).get("spec"),
-        has_served=mapping(metadata.get("annotations")).get(HAS_SERVED) == "true",
+        has_served=annotations.get(HAS_SERVED) == "true",
+        serves=annotations.get(SERVES) == "true",
     )
 
 
-def record_of(spec: EPDDeploymentSpec, *, observation: Observation, serving: str | None) -> Record:
+def record_of(
+    spec: EPDDeploymentSpec, *, observation: Observation, serving: str | None, live: Collection[str]
+) -> Record:
     """The record of the present spec, which may not exist yet, with the revision to which the spec belongs.
 
     Args:
         spec: the present spec.
         observation: the state of the cluster.
         serving: the revision that gets the requests; None if there is none yet.
+        live: revisions that have Deployments.
     """
     records = records_of(observation)
     content = content_of(spec)
@@ -91,19 +99,21 @@ def record_of(spec: EPDDeploymentSpec, *, observation: Observation, serving: str
     known = next((record for record in records if record.name == name), None)
     latest = records[0].number if records else 0
     if known is None:
-        revision = _revision_of(spec, records=records, serving=serving)
+        revision = _revision_of(spec, records=records, serving=serving, live=live)
         return Record(name=name, revision=revision, number=latest + 1, content=content)
     is_latest = known.number == latest and sum(record.number == latest for record in records) == 1
     number = known.number if is_latest else latest + 1
-    return Record(name=name, revision=known.revision, number=number, content=content, has_served=known.has_served)
+    return replace(known, number=number, content=content)
 
 
-def _revision_of(spec: EPDDeploymentSpec, *, records: Sequence[Record], serving: str | None) -> str:
+def _revision_of(
+    spec: EPDDeploymentSpec, *, records: Sequence[Record], serving: str | None, live: Collection[str]
+) -> str:
     """The revision with the same key, of the latest of its specs; otherwise a new one.
 
     Keys of recorded specs are calculated again, because a later operator version may calculate them in another way.
     """
-    if not records and serving in (None, INITIAL_REVISION):
+    if not records and serving in (None, INITIAL_REVISION) and set(live) <= {INITIAL_REVISION}:
         return INITIAL_REVISION
     key = compatibility_key(spec)
     for record in _latest_of_revisions(records):
@@ -121,11 +131,18 @@ def _latest_of_revisions(records: Sequence[Record]) -> Iterator[Record]:
             yield record
 
 
-def kept_records(records: Sequence[Record], *, present: Record, live: frozenset[str], limit: int) -> Iterator[Record]:
-    """The records to keep: of the present spec, the latest of each revision that has pods, and the latest others."""
+def kept_records(records: Sequence[Record], *, present: Record, live: Collection[str], limit: int) -> Iterator[Record]:
+    """The records to keep: of the present spec, the latest of each revision that has pods, and the latest others.
+
+    Args:
+        records: all records, the latest first.
+        present: the record of the present spec.
+        live: revisions that have Deployments.
+        limit: number of others to keep.
+    """
     yield present
     others = [record for record in records if record.name != present.name]
     needed = {record.name for record in _latest_of_revisions(others) if record.revision in live}
     for index, record in enumerate(others):
         if index < limit or record.name in needed:
-            yield record
+            yield replace(record, serves=record.serves and record.revision in live)

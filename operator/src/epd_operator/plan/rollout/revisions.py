@@ -10,7 +10,7 @@ from epd_operator.api.v1alpha1.rollout import RevisionRollout
 from epd_operator.objects.identity import INITIAL_REVISION, StageKey, all_stages
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.observation import Observation
-from epd_operator.plan.replicas import replicas_of, settings_of
+from epd_operator.plan.replicas import replicas_before, replicas_of, settings_of
 from epd_operator.plan.rollout.history import Record, kept_records, record_of, records_of
 from epd_operator.plan.rollout.steps import Phase, Presence, next_step
 from epd_operator.plan.rollout.views import (
@@ -82,16 +82,17 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         # What the revision that serves has in common with the spec is not known, so its pods are replaced in place. The
         # record is planned nevertheless, so that the status reports the missing right.
         name = serving_revision(observation, records=()) or INITIAL_REVISION
-        record = replace(record_of(spec, observation=observation, serving=name), revision=name)
+        record = replace(record_of(spec, observation=observation, serving=name, live=()), revision=name)
         only = Revision(
             name=name, spec=spec, stages=_planned(spec, revision=name, serving=name, observation=observation)
         )
         return Rollout(target=only, serving=only, records=(record,))
     records = records_of(observation)
     serves = serving_revision(observation, records=records)
-    present = record_of(spec, observation=observation, serving=serves)
+    live = live_revisions(observation)
+    present = record_of(spec, observation=observation, serving=serves, live=live)
     target, serving = present.revision, present.revision if serves is None else serves
-    others = [name for name in live_revisions(observation) if name not in (target, serving)]
+    others = [name for name in live if name not in (target, serving)]
 
     def plan(name: str) -> Revision:
         recorded = spec if name == target else _recorded_spec(name, records=records, rollout=spec.rollout)
@@ -119,6 +120,8 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         present,
         has_served=present.has_served
         or (serves == target and is_available(known[target].stages, observation=observation)),
+        # Recorded before the Service moves, so that nobody else can move it.
+        serves=step.serving == target and (target != serving or views[target].has_served),
     )
     limit = spec.rollout.revision_history_limit
     existing = {
@@ -128,7 +131,7 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         target=existing.get(target) or replace(known[target], stages=()),
         serving=existing[step.serving],
         others=tuple(revision for name, revision in existing.items() if name not in (target, step.serving)),
-        records=tuple(kept_records(records, present=present, live=frozenset(known), limit=limit)),
+        records=tuple(kept_records(records, present=present, live=live, limit=limit)),
         phase=step.phase,
     )
 
@@ -159,12 +162,13 @@ def _existing(revision: Revision, presence: Presence, *, observation: Observatio
     """The revision with the stages that should exist now."""
     stages = []
     for stage in revision.stages:
+        live = observation.deployment_of(stage.key)
         if stage.name in presence.draining:
-            stages.append(replace(stage, replicas=0))
+            stages.append(replace(stage, replicas=0, drained_from=replicas_before(live)))
         elif presence.running is None:
             stages.append(stage)
         elif stage.name in presence.running:
             # It leaves, or is held: the number of its pods does not change any more.
-            desired = progress_of(observation.deployment_of(stage.key)).desired
-            stages.append(replace(stage, replicas=desired))
+            before = None if progress_of(live).desired else replicas_before(live)
+            stages.append(replace(stage, replicas=progress_of(live).desired, drained_from=before))
     return replace(revision, stages=tuple(stages))

@@ -95,9 +95,11 @@ def next_step(
         policy: ``spec.rollout``.
         verdict: the last answer through a revision's frontends.
     """
-    if policy.paused and target.name != serving.name:
-        held = {view.name: Presence(running=frozenset(view.pods)) for view in (target, *others) if view.pods}
-        return RolloutStep(serving=serving.name, presence={serving.name: Presence(), **held}, phase=Phase.PAUSED)
+    if policy.paused:
+        views = [view for view in (target, *others) if view.pods and view.name != serving.name]
+        held = {view.name: Presence(running=frozenset(view.pods)) for view in views}
+        phase = Phase.PAUSED if held or target.name != serving.name else Phase.NONE
+        return RolloutStep(serving=serving.name, presence={serving.name: Presence(), **held}, phase=phase)
     leaving = dict(_leaving(others))
     if target.name == serving.name:
         return RolloutStep(serving=target.name, presence={target.name: Presence(), **leaving})

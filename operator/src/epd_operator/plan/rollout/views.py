@@ -24,18 +24,19 @@ def live_revisions(observation: Observation) -> list[str]:
 
 
 def serving_revision(observation: Observation, *, records: Sequence[Record]) -> str | None:
-    """The revision that the Service selects; without a Service the latest that has served. None if there is none.
+    """The revision that the Service selects; without a Service the latest that was given the requests.
 
-    If the Service selects a revision without Deployments while another one has some, another client has changed it.
+    None if there is none. If the Service selects a revision that has no Deployments, or was not given the requests,
+    while another one was, another client has changed it.
     """
     live = live_revisions(observation)
+    served = [record.revision for record in records if record.serves and record.revision in live]
     service = observation.children.get(ChildKey(SERVICE.kind, observation.identity.service_name))
     if service is not None:
         selected = revision_in(_selector(service))
         is_known = not records or any(record.revision == selected for record in records)
-        if selected in live or (not live and is_known):
+        if (selected in live and (selected in served or not served)) or (not live and is_known):
             return selected
-    served = [record.revision for record in records if record.has_served and record.revision in live]
     return served[0] if served else next(iter(live), None)
 
 
@@ -73,15 +74,17 @@ def view_of(
         observation: the state of the cluster.
     """
     own = [record for record in records if record.revision == revision]
+    pods = {
+        stage.name: _pods(stage, observation=observation)
+        for stage in all_stages(revision)
+        if observation.deployment_of(stage) is not None
+    }
+    was_given_requests = any(record.serves for record in own) if own else bool(pods)
     return RevisionView(
         name=revision,
-        pods={
-            stage.name: _pods(stage, observation=observation)
-            for stage in all_stages(revision)
-            if observation.deployment_of(stage) is not None
-        },
+        pods=pods,
         is_complete=bool(stages) and all(_is_complete(stage, observation=observation) for stage in stages),
-        has_served=not own or any(record.has_served for record in own),
+        has_served=was_given_requests or is_available(stages, observation=observation),
     )
 
 

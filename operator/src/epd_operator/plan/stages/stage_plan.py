@@ -22,6 +22,7 @@ class StagePlan:
         rollout: limits of its rollouts.
         progress_deadline_seconds: time without progress after which Kubernetes reports it.
         paused: whether its rollouts pause.
+        drained_from: replicas that it had before it was scaled to 0, because its revision is removed; None otherwise.
     """
 
     key: StageKey
@@ -31,6 +32,7 @@ class StagePlan:
     rollout: Rollout
     progress_deadline_seconds: int = 0
     paused: bool = False
+    drained_from: int | None = None
 
     @property
     def name(self) -> StageName:

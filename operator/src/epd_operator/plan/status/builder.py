@@ -14,6 +14,7 @@ from epd_operator.plan.children.network import endpoint_url
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import is_internal
+from epd_operator.plan.rollout.steps import Phase
 from epd_operator.plan.status.problem import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
 from epd_operator.plan.status.revisions import revision_statuses, rollout_problem, starting_problems, summary_of
@@ -180,7 +181,8 @@ def _unready(stages: list[StageProgress], *, plan: Plan, observation: Observatio
         found += starting_problems(rollout, starting)
     first = _first_problem(found)
     waits = rollout_problem(rollout, observation=observation)
-    if waits is not None and (first is None or not waits.reason.is_progress or waits.reason is Reason.ROLLOUT_PAUSED):
+    decides = rollout.phase in (Phase.PAUSED, Phase.REMOVING_FIRST)
+    if waits is not None and (first is None or not waits.reason.is_progress or decides):
         return waits
     if first is None and plan.delete:
         message = f"removing objects that the spec no longer needs: {_names(plan.delete)}"

@@ -90,9 +90,8 @@ def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | 
     new, old = label_of(rollout.target.name), label_of(rollout.serving.name)
     match rollout.phase:
         case Phase.PAUSED:
-            message = (
-                f"the rollout from revision {old} to {new} is paused: set spec.rollout.paused to false to continue"
-            )
+            what = f"the rollout from revision {old} to {new}" if old != new else "the removal of earlier revisions"
+            message = f"{what} is paused: set spec.rollout.paused to false to continue"
             return Problem(Reason.ROLLOUT_PAUSED, message)
         case Phase.REMOVING_FIRST:
             message = f"revision {old} is being drained and removed before {new} starts (strategy Recreate)"

@@ -6,16 +6,20 @@ from typing import Any
 
 from epd_operator.objects.identity import Identity
 from epd_operator.objects.kinds import DEPLOYMENT
+from epd_operator.plan.replicas import DRAINED_FROM
 from epd_operator.plan.stages.stage_plan import StagePlan
 
 
 def deployment(stage: StagePlan, *, identity: Identity) -> dict[str, Any]:
     """The pods of a stage as a Deployment."""
     paused = {"paused": True} if stage.paused else {}
+    metadata = identity.metadata(identity.workload_name(stage.key), labels=identity.workload_labels(stage.key))
+    if stage.drained_from is not None:
+        metadata["annotations"] = {DRAINED_FROM: str(stage.drained_from)}
     return {
         "apiVersion": DEPLOYMENT.api_version,
         "kind": DEPLOYMENT.kind,
-        "metadata": identity.metadata(identity.workload_name(stage.key), labels=identity.workload_labels(stage.key)),
+        "metadata": metadata,
         "spec": {
             "replicas": stage.replicas,
             **paused,
