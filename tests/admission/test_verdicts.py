@@ -280,8 +280,5 @@ def children(server: ApiServer, case: Case | Fine) -> list[Answer]:
     """Answers to the Deployments that the operator would create."""
     identity = Identity(name="qwen", namespace="default", uid="1")
     spec = EPDDeploymentSpec.model_validate(quiet(case.topology, dict(case.changes))["spec"])
-    made = (
-        stage_deployment(stage, identity=identity, startup_timeout_seconds=spec.runtime.startup_timeout_seconds)
-        for stage in plan_stages(spec, identity=identity)
-    )
+    made = (stage_deployment(stage, identity=identity) for stage in plan_stages(spec, identity=identity))
     return [server.client.create("/apis/apps/v1/namespaces/default/deployments", one, dry_run=True) for one in made]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -102,6 +103,31 @@ def test_rollouts_changes_of_topology_and_waiting_for_removal_are_told() -> None
         ("Normal", "TopologyChanged")
     ]
     assert told({}, status(Ready=(False, "WaitingForRemoval"))) == [("Normal", "WaitingForRemoval")]
+
+
+def test_each_step_of_a_rollout_is_told_once() -> None:
+    def revisions(**states: str) -> dict[str, Any]:
+        return {"revisions": [{"name": name, "state": state} for name, state in states.items()]}
+
+    assert told({}, revisions(initial="Serving")) == []
+    steps = [
+        revisions(initial="Serving"),
+        revisions(initial="Serving", beef="Starting"),
+        revisions(beef="Serving", initial="Leaving"),
+        revisions(beef="Serving"),
+    ]
+    events = [told(before, after) for before, after in pairwise(steps)]
+    assert events == [[("Normal", reason)] for reason in ("RevisionStarted", "RevisionServes", "RevisionRemoved")]
+
+
+@pytest.mark.parametrize("reason", ["ImagePullFailed", "RolloutBlocked", "VerificationFailed"])
+def test_a_problem_of_a_revision_that_starts_is_a_warning_once(reason: str) -> None:
+    before = status({"pd": None}, Ready=(False, "PodsStarting"))
+    after = status({"pd": None}, Ready=(False, reason))
+    assert told(before, after) == [("Warning", reason)]
+    assert told(after, after) == []
+    both = status({"pd": reason}, Ready=(False, reason))
+    assert told(before, both) == [("Warning", reason)], "the stage tells it already"
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

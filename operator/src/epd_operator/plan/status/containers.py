@@ -13,6 +13,8 @@ from epd_operator.plan.status.reasons import Reason
 
 _IMAGE_REASONS = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_MISSING = "CreateContainerConfigError"
+"""A ConfigMap or Secret, or a key of one, does not exist."""
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*": (ErrImagePull: )?')
 
 
@@ -29,7 +31,9 @@ def container_problem(pod: str, container: Mapping[str, Any]) -> Problem | None:
         image = one_line(container.get("image"))
         return Problem(Reason.IMAGE_PULL_FAILED, f"{where}: image {image!r} cannot be pulled: {cause}")
     if reason in _CONFIG_REASONS:
-        return Problem(Reason.CONTAINER_CONFIG_INVALID, f"{where}: {one_line(waiting.get('message') or reason)}")
+        fix = " (create the object or key that is missing, or correct the reference)" if reason == _MISSING else ""
+        message = f"{where}: {one_line(waiting.get('message') or reason)}{fix}"
+        return Problem(Reason.CONTAINER_CONFIG_INVALID, message)
     ended = mapping(state.get("terminated")) or mapping(mapping(container.get("lastState")).get("terminated"))
     if ended:
         message = f"{where}: {_termination_message(ended)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -136,11 +136,16 @@ def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[S
     if (outdated := changed.get(ConditionType.CRD_OUTDATED)) is not None and outdated.is_true:
         yield _warning(outdated.reason, Action.RECONCILE, outdated.message)
     if (ready := changed.get(ConditionType.READY)) is not None:
-        became_ready = ready.is_true and not ready.was_true
-        if became_ready or ready.reason == Reason.WAITING_FOR_REMOVAL:
-            yield _normal(ready.reason, Action.RECONCILE, ready.message)
-        elif ready.reason == Reason.VERIFICATION_FAILED:
-            yield _warning(ready.reason, Action.ROLL_OUT, ready.message)
+        yield from _ready(ready, stages=after.get("stages", ()))
+
+
+def _ready(ready: _Change, *, stages: Sequence[KubernetesObject]) -> Iterator[StatusEvent]:
+    """The Event of a changed condition Ready. Reasons of ``stages``, of the serving revision, have Events already."""
+    became_ready = ready.is_true and not ready.was_true
+    if became_ready or ready.reason == Reason.WAITING_FOR_REMOVAL:
+        yield _normal(ready.reason, Action.RECONCILE, ready.message)
+    elif _stage_event(ready.reason) is EventType.WARNING and all(s.get("reason") != ready.reason for s in stages):
+        yield _warning(ready.reason, Action.ROLL_OUT, ready.message)
 
 
 @dataclass(frozen=True, kw_only=True)
