@@ -79,14 +79,7 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         ValueError: the spec is not valid; the message names the field.
     """
     if CONTROLLER_REVISION.kind in observation.unreadable:
-        # What the revision that serves has in common with the spec is not known, so its pods are replaced in place. The
-        # record is planned nevertheless, so that the status reports the missing right.
-        name = serving_revision(observation, records=()) or INITIAL_REVISION
-        record = replace(record_of(spec, observation=observation, serving=name, live=()), revision=name)
-        only = Revision(
-            name=name, spec=spec, stages=_planned(spec, revision=name, serving=name, observation=observation)
-        )
-        return Rollout(target=only, serving=only, records=(record,))
+        return _without_records(spec, observation=observation)
     records = records_of(observation)
     serves = serving_revision(observation, records=records)
     live = live_revisions(observation)
@@ -94,18 +87,14 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
     target, serving = present.revision, present.revision if serves is None else serves
     others = [name for name in live if name not in (target, serving)]
 
-    def plan(name: str) -> Revision:
-        recorded = spec if name == target else _recorded_spec(name, records=records, rollout=spec.rollout)
-        if recorded is None:
-            kept = (stage for stage in all_stages(name) if observation.deployment_of(stage) is not None)
-            return Revision(name=name, spec=None, kept=tuple(kept))
-        stages = _planned(recorded, revision=name, serving=serving, observation=observation)
-        return Revision(name=name, spec=recorded, stages=stages)
+    def revision(name: str) -> Revision:
+        wanted = spec if name == target else _recorded_spec(name, records=records, rollout=spec.rollout)
+        return _revision(name, spec=wanted, serving=serving, observation=observation)
 
-    known = {name: plan(name) for name in dict.fromkeys((serving, target, *others))}
+    known = {name: revision(name) for name in dict.fromkeys((serving, target, *others))}
     views = {
-        name: view_of(name, stages=revision.stages, records=records, observation=observation)
-        for name, revision in known.items()
+        name: view_of(name, stages=found.stages, records=records, observation=observation)
+        for name, found in known.items()
     }
     step = next_step(
         target=views[target],
@@ -116,14 +105,10 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         policy=spec.rollout,
         verdict=observation.verdict,
     )
-    present = replace(
-        present,
-        has_served=present.has_served
-        or (serves == target and is_available(known[target].stages, observation=observation)),
-        # Recorded before the Service moves, so that nobody else can move it.
-        serves=step.serving == target and (target != serving or views[target].has_served),
-    )
-    limit = spec.rollout.revision_history_limit
+    answers = serves == target and is_available(known[target].stages, observation=observation)
+    # Recorded before the Service moves, so that nobody else can move it.
+    is_given_requests = step.serving == target and (target != serving or views[target].has_served)
+    present = replace(present, has_served=present.has_served or answers, serves=is_given_requests)
     existing = {
         name: _existing(known[name], presence, observation=observation) for name, presence in step.presence.items()
     }
@@ -131,9 +116,30 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         target=existing.get(target) or replace(known[target], stages=()),
         serving=existing[step.serving],
         others=tuple(revision for name, revision in existing.items() if name not in (target, step.serving)),
-        records=tuple(kept_records(records, present=present, live=live, limit=limit)),
+        records=tuple(kept_records(records, present=present, live=live, limit=spec.rollout.revision_history_limit)),
         phase=step.phase,
     )
+
+
+def _revision(name: str, *, spec: EPDDeploymentSpec | None, serving: str, observation: Observation) -> Revision:
+    """A revision with all its stages; without a spec, with those that have a Deployment."""
+    if spec is None:
+        kept = (stage for stage in all_stages(name) if observation.deployment_of(stage) is not None)
+        return Revision(name=name, spec=None, kept=tuple(kept))
+    return Revision(
+        name=name, spec=spec, stages=_planned(spec, revision=name, serving=serving, observation=observation)
+    )
+
+
+def _without_records(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollout:
+    """The rollout if the records cannot be read: the pods of the revision that serves are replaced in place.
+
+    The record is planned nevertheless, so that the status reports the missing right.
+    """
+    name = serving_revision(observation, records=()) or INITIAL_REVISION
+    record = replace(record_of(spec, observation=observation, serving=name, live=()), revision=name)
+    only = _revision(name, spec=spec, serving=name, observation=observation)
+    return Rollout(target=only, serving=only, records=(record,))
 
 
 def _recorded_spec(revision: str, *, records: Sequence[Record], rollout: RevisionRollout) -> EPDDeploymentSpec | None:
