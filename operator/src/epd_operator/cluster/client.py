@@ -158,7 +158,7 @@ class Cluster:
         """
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"], subresource=subresource)
-        query = {"fieldManager": field_manager, "force": "true"} | _dry_run(dry_run)
+        query = {"force": "true"} | _write_options(field_manager, dry_run=dry_run)
         return await self._call("APPLY", kind, path=path, query=query, body=body)
 
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,8 +171,8 @@ class Cluster:
         """Replace the whole object, if it still has the resourceVersion in the body."""
         metadata = body["metadata"]
         path = kind.path(namespace=metadata["namespace"], name=metadata["name"])
-        query = {} if field_manager is None else {"fieldManager": field_manager}
-        return await self._call("REPLACE", kind, path=path, query=query | _dry_run(dry_run), body=body)
+        query = _write_options(field_manager, dry_run=dry_run)
+        return await self._call("REPLACE", kind, path=path, query=query, body=body)
 
     async def patch(
         self,
@@ -186,8 +186,7 @@ class Cluster:
     ) -> dict[str, Any]:
         """Change only the fields in the body, with a JSON merge patch. It replaces lists as a whole."""
         path = kind.path(namespace=namespace, name=name, subresource=subresource)
-        query = {} if field_manager is None else {"fieldManager": field_manager}
-        return await self._call("PATCH", kind, path=path, query=query, body=body)
+        return await self._call("PATCH", kind, path=path, query=_write_options(field_manager), body=body)
 
     async def delete(self, kind: Kind, *, namespace: str, name: str, uid: str) -> None:
         """Delete the object with this uid, if it exists. The garbage collector deletes its dependents."""
@@ -260,8 +259,9 @@ class Cluster:
         )
 
 
-def _dry_run(is_dry_run: bool) -> dict[str, str]:
-    return {"dryRun": "All"} if is_dry_run else {}
+def _write_options(field_manager: str | None, *, dry_run: bool = False) -> dict[str, str]:
+    manager = {} if field_manager is None else {"fieldManager": field_manager}
+    return manager | ({"dryRun": "All"} if dry_run else {})
 
 
 _ESCAPED = re.compile("[^\\x20-\\x7e\\U00010000-\\U0010ffff]")

@@ -105,7 +105,7 @@ class Identity:
 
     def revision_selector(self, stage: StageKey) -> dict[str, str]:
         """Labels that select the pods of a stage of one revision."""
-        return {**self.stage_selector(stage.name), REVISION_LABEL: stage.revision or INITIAL_REVISION_LABEL}
+        return {**self.stage_selector(stage.name), REVISION_LABEL: revision_label(stage.revision)}
 
     def labels(self, stage: StageName | None = None) -> dict[str, str]:
         """Labels of a child."""
@@ -147,6 +147,11 @@ def stage_of(found: Mapping[str, Any]) -> tuple[str | None, str]:
     """Stage name and revision in the labels of a child or pod; the name is None if there is no such label."""
     labels = found["metadata"].get("labels") or {}
     return labels.get(COMPONENT_LABEL), revision_in(labels)
+
+
+def revision_label(revision: str) -> str:
+    """The name of a revision for users, and the value of the label of its pods."""
+    return revision or INITIAL_REVISION_LABEL
 
 
 def revision_in(labels: Mapping[str, Any]) -> str:

@@ -5,12 +5,11 @@ A child without drift is not written.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from epd_operator.objects.digests import digest
 from epd_operator.objects.quantities import are_equal
 
 PLAN_HASH_ANNOTATION = "epd.dev/plan-hash"
@@ -18,6 +17,7 @@ PLAN_HASH_ANNOTATION = "epd.dev/plan-hash"
 
 The hash of the child's pod template follows after a dash. It tells a change that replaces pods from any other.
 """
+_HASH_LENGTH = 16
 TEMPLATE = ("spec", "template")
 """Path of the pod template of a child."""
 
@@ -133,8 +133,7 @@ def values_hash(found: Iterable[Difference]) -> str:
 
 
 def _hash(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(value, length=_HASH_LENGTH)
 
 
 @dataclass(frozen=True, kw_only=True)

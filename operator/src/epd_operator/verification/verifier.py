@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from epd_operator.objects.identity import Identity, Key
+from epd_operator.objects.identity import Identity, Key, revision_label
 from epd_operator.plan.observation import Observation, Verdict
 from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.telemetry.logs import log_context
@@ -31,7 +31,7 @@ class _Case:
     """A revision that is being asked.
 
     Attributes:
-        identity: the object; another object of the same name is asked anew.
+        identity: the object; another object of the same name is asked again.
         candidate: the revision, as last observed.
         due: time of the next request.
         retry: seconds until the one after it.
@@ -117,5 +117,5 @@ class Verifier:
             return
         changed, case.verdict = verdict != case.verdict, verdict
         if changed:
-            logger.info("revision %s: %s", verdict.revision or "initial", verdict.message)
+            logger.info("revision %s: %s", revision_label(verdict.revision), verdict.message)
             self._enqueue(key)

@@ -8,8 +8,8 @@ from typing import Any
 
 from epd_operator.api.untyped import mapping
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.objects.identity import revision_label
 from epd_operator.plan.rollout.history import Record, content_of, record_in
-from epd_operator.plan.status.revisions import label_of
 from epdctl.rollout.changes import Change, changes_between
 from epdctl.rollout.redacted import redacted
 from epdctl.rollout.session import CommandError
@@ -46,7 +46,7 @@ class Entry:
         return {
             "number": self.number,
             "controllerRevision": self.record.name,
-            "revision": label_of(self.record.revision),
+            "revision": revision_label(self.record.revision),
             "created": self.created,
             "present": self.is_present,
             "hasServed": self.has_served,

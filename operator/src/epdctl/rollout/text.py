@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from epd_operator.plan.status.revisions import label_of
+from epd_operator.objects.identity import revision_label
 from epdctl.output import WIDTH, printable, table
 from epdctl.rollout.changes import Change
 from epdctl.rollout.progress import Progress
@@ -61,7 +61,7 @@ def _field(label: str, text: str) -> str:
 
 def history_text(entries: Sequence[Entry], *, now: datetime) -> str:
     """The records with their changes, the latest last."""
-    rows = [(str(e.number), age_of(e.created, now=now), label_of(e.record.revision), _state(e)) for e in entries]
+    rows = [(str(e.number), age_of(e.created, now=now), revision_label(e.record.revision), _state(e)) for e in entries]
     header, *lines = table(("NUMBER", "AGE", "REVISION", "STATE"), rows).splitlines()
     parts = [header]
     for line, entry in zip(lines, entries, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from epd_operator.objects.identity import INITIAL_REVISION_LABEL, REVISION_LABEL
+from epd_operator.objects.identity import REVISION_LABEL, revision_label
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.children.child_kind import ChildContext, ChildKind
 from epd_operator.plan.drift import DriftRules
@@ -16,7 +16,7 @@ def _records(context: ChildContext) -> Iterator[dict[str, Any]]:
     """The present spec, those of revisions that have pods, and the latest others."""
     identity = context.identity
     for record in context.rollout.records:
-        labels = {**identity.labels(), REVISION_LABEL: record.revision or INITIAL_REVISION_LABEL}
+        labels = {**identity.labels(), REVISION_LABEL: revision_label(record.revision)}
         metadata = identity.metadata(record.name, labels=labels)
         marks = {HAS_SERVED: record.has_served, SERVES: record.serves}
         if any(marks.values()):

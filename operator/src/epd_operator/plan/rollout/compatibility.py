@@ -6,15 +6,13 @@ all that decides what they send and answer belongs to the key; everything else i
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import Group, Stage
 from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName
 from epd_operator.backends.registry import BACKENDS
+from epd_operator.objects.digests import digest
 from epd_operator.plan.replicas import settings_of
 
 KEY_LENGTH = 6
@@ -40,13 +38,7 @@ def compatibility_key(spec: EPDDeploymentSpec) -> str:
         "transfer": spec.transfer.model_dump(mode="json", exclude_defaults=True),
         "media_decoding": spec.frontend.media_decoding,
     }
-    return digest(shared)
-
-
-def digest(value: Any, *, length: int = KEY_LENGTH) -> str:
-    """A hash of plain data, in characters that names of objects may have."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return digest(shared, length=KEY_LENGTH)
 
 
 def _image(spec: EPDDeploymentSpec, settings: Stage) -> str | None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from epd_operator.api.untyped import mapping
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.objects.digests import digest
 from epd_operator.objects.identity import INITIAL_REVISION, revision_in
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.observation import KubernetesObject, Observation
-from epd_operator.plan.rollout.compatibility import compatibility_key, digest
+from epd_operator.plan.rollout.compatibility import compatibility_key
 
 HAS_SERVED = "epd.dev/has-served"
 """Annotation of the record of a spec with which every stage had a ready pod while its revision got the requests."""
@@ -83,19 +84,19 @@ def record_in(child: KubernetesObject) -> Record:
 
 
 def record_of(
-    spec: EPDDeploymentSpec, *, observation: Observation, serving: str | None, live: Collection[str]
+    spec: EPDDeploymentSpec, *, owner: str, records: Sequence[Record], serving: str | None, live: Collection[str]
 ) -> Record:
     """The record of the present spec, which may not exist yet, with the revision to which the spec belongs.
 
     Args:
         spec: the present spec.
-        observation: the state of the cluster.
+        owner: name of the object.
+        records: all records, the latest first.
         serving: the revision that gets the requests; None if there is none yet.
         live: revisions that have Deployments.
     """
-    records = records_of(observation)
     content = content_of(spec)
-    name = f"{observation.identity.name}-{digest(content, length=_NAME_LENGTH)}"
+    name = f"{owner}-{digest(content, length=_NAME_LENGTH)}"
     known = next((record for record in records if record.name == name), None)
     latest = records[0].number if records else 0
     if known is None:

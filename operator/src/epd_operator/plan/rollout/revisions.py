@@ -83,7 +83,7 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
     records = records_of(observation)
     serves = serving_revision(observation, records=records)
     live = live_revisions(observation)
-    present = record_of(spec, observation=observation, serving=serves, live=live)
+    present = record_of(spec, owner=observation.identity.name, records=records, serving=serves, live=live)
     target, serving = present.revision, present.revision if serves is None else serves
     others = [name for name in live if name not in (target, serving)]
 
@@ -137,7 +137,7 @@ def _without_records(spec: EPDDeploymentSpec, *, observation: Observation) -> Ro
     The record is planned nevertheless, so that the status reports the missing right.
     """
     name = serving_revision(observation, records=()) or INITIAL_REVISION
-    record = replace(record_of(spec, observation=observation, serving=name, live=()), revision=name)
+    record = replace(record_of(spec, owner=observation.identity.name, records=(), serving=name, live=()), revision=name)
     only = _revision(name, spec=spec, serving=name, observation=observation)
     return Rollout(target=only, serving=only, records=(record,))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
@@ -18,7 +18,7 @@ from epd_operator.plan.rollout.steps import Phase
 from epd_operator.plan.status.problem import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
 from epd_operator.plan.status.revisions import revision_statuses, rollout_problem, starting_problems, summary_of
-from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_progress
+from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_problems, stage_progress
 from epd_operator.plan.workloads.progress import progress_of
 
 _VARIABLE_TEXT = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
@@ -35,15 +35,16 @@ def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, 
         now: the time, in RFC 3339, for conditions that change.
     """
     serving = plan.rollout.serving
-    stages = stage_progress(plan, serving.stages, observation=observation)
+    progress = stage_progress(plan, observation=observation)
+    stages = progress[serving.name]
     status = EPDDeploymentStatus(
         observed_generation=observation.generation,
         topology=serving.spec.topology if serving.spec is not None else None,
         endpoint=endpoint_url(spec, identity=observation.identity),
         summary=summary_of(stages),
         stages=[_stage_status(stage, spec=serving.spec or spec, observation=observation, now=now) for stage in stages],
-        revisions=revision_statuses(plan, observation=observation),
-        conditions=_conditions(stages, plan=plan, observation=observation, now=now),
+        revisions=revision_statuses(plan.rollout, progress=progress),
+        conditions=_conditions(progress, plan=plan, observation=observation, now=now),
     )
     return status.model_dump(by_alias=True, exclude_none=True, mode="json")
 
@@ -118,11 +119,13 @@ def _names(children: Iterable[ChildKey]) -> str:
     return ", ".join(f"{key.kind} {key.name}" for key in children)
 
 
-def _conditions(stages: list[StageProgress], *, plan: Plan, observation: Observation, now: str) -> list[Condition]:
-    """All conditions; ``stages`` are those of the revision that serves."""
-    blocker = _blocker(observation)
-    unready = blocker or _waiting_for_removal(observation) or _unready(stages, plan=plan, observation=observation)
-    unavailable = _unavailable(stages, kept=plan.rollout.serving.kept, observation=observation)
+def _conditions(
+    progress: Mapping[str, list[StageProgress]], *, plan: Plan, observation: Observation, now: str
+) -> list[Condition]:
+    """All conditions; ``progress`` is that of the stages, by revision."""
+    blocker, serving = _blocker(observation), plan.rollout.serving
+    unready = blocker or _waiting_for_removal(observation) or _unready(progress, plan=plan, observation=observation)
+    unavailable = _unavailable(progress[serving.name], kept=serving.kept, observation=observation)
     ready = Problem(Reason.ALL_STAGES_READY, "all stages are ready")
     available = Problem(Reason.REQUESTS_ANSWERED, "every stage has a ready pod")
     settled = Problem(Reason.SETTLED, "the cluster matches the spec")
@@ -168,17 +171,12 @@ def _unavailable(stages: list[StageProgress], *, kept: Iterable[StageKey], obser
     return Problem(Reason.NO_READY_PODS, message)
 
 
-def _unready(stages: list[StageProgress], *, plan: Plan, observation: Observation) -> Problem | None:
+def _unready(progress: Mapping[str, list[StageProgress]], *, plan: Plan, observation: Observation) -> Problem | None:
     """Why the cluster does not match the spec yet; None if it does."""
     rollout = plan.rollout
-    found = [
-        Problem(s.problem.reason, f"{s.plan.name} {s.ready}/{s.plan.replicas}: {s.problem.message}")
-        for s in stages
-        if s.problem is not None
-    ]
+    found = stage_problems(progress[rollout.serving.name])
     if rollout.target.name != rollout.serving.name:
-        starting = stage_progress(plan, rollout.target.stages, observation=observation)
-        found += starting_problems(rollout, starting)
+        found += starting_problems(rollout, progress[rollout.target.name])
     first = _first_problem(found)
     waits = rollout_problem(rollout, observation=observation)
     decides = rollout.phase in (Phase.PAUSED, Phase.REMOVING_FIRST)

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from epd_operator.api.v1alpha1.status import RevisionState, RevisionStatus
-from epd_operator.objects.identity import INITIAL_REVISION_LABEL, StageKey
+from epd_operator.objects.identity import StageKey, revision_label
 from epd_operator.plan.observation import Observation
-from epd_operator.plan.planner import Plan
 from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.rollout.revisions import Revision, Rollout
 from epd_operator.plan.rollout.steps import Phase
 from epd_operator.plan.status.problem import Problem
 from epd_operator.plan.status.reasons import Reason
-from epd_operator.plan.status.stages import StageProgress, stage_progress
+from epd_operator.plan.status.stages import StageProgress, stage_problems
 from epd_operator.plan.workloads.progress import progress_of
 
 _MAX_REVISIONS = 16
 
 
-def label_of(revision: str) -> str:
-    """The name of a revision for users: the value of the label of its pods."""
-    return revision or INITIAL_REVISION_LABEL
-
-
-def revision_statuses(plan: Plan, *, observation: Observation) -> list[RevisionStatus]:
-    """The revisions that have stages, that which serves first."""
-    rollout = plan.rollout
+def revision_statuses(rollout: Rollout, *, progress: Mapping[str, Sequence[StageProgress]]) -> list[RevisionStatus]:
+    """The revisions that have stages, that which serves first; ``progress`` is that of their stages, by revision."""
     found = []
     for revision in rollout.revisions:
-        stages = stage_progress(plan, revision.stages, observation=observation)
+        stages = progress[revision.name]
         if stages or revision.name == rollout.serving.name:
             found.append(
                 RevisionStatus(
-                    name=label_of(revision.name),
+                    name=revision_label(revision.name),
                     state=_state(revision, rollout=rollout),
                     topology=revision.spec.topology if revision.spec is not None else None,
                     summary=summary_of(stages),
@@ -44,7 +37,7 @@ def revision_statuses(plan: Plan, *, observation: Observation) -> list[RevisionS
 
 def summary_of(stages: Sequence[StageProgress]) -> str:
     """Ready and desired pods of each stage."""
-    return ", ".join(f"{stage.plan.name} {stage.ready}/{stage.plan.replicas}" for stage in stages)
+    return ", ".join(stage.summary for stage in stages)
 
 
 def _state(revision: Revision, *, rollout: Rollout) -> RevisionState:
@@ -55,23 +48,17 @@ def _state(revision: Revision, *, rollout: Rollout) -> RevisionState:
 
 def starting_problems(rollout: Rollout, stages: Sequence[StageProgress]) -> list[Problem]:
     """Why the revision that is to serve is not ready yet: the problems of its stages."""
-    prefix = f"revision {label_of(rollout.target.name)}: "
-    problems = []
-    for stage in stages:
-        if stage.problem is None:
-            continue
-        where = f"{prefix}{stage.plan.name} {stage.ready}/{stage.plan.replicas}: "
-        problem = Problem(stage.problem.reason, f"{where}{stage.problem.message}")
-        problems.append(_blocked(rollout, problem) if problem.reason is Reason.UNSCHEDULABLE else problem)
-    return problems
+    revision = revision_label(rollout.target.name)
+    found = [Problem(p.reason, f"revision {revision}: {p.message}") for p in stage_problems(stages)]
+    return [_blocked(rollout, problem) if problem.reason is Reason.UNSCHEDULABLE else problem for problem in found]
 
 
 def _blocked(rollout: Rollout, problem: Problem) -> Problem:
     """Pods of the new revision find no node while the old one keeps its nodes: what each way out costs."""
-    gpus = _gpus(rollout.target)
+    gpus, old = _gpus(rollout.target), revision_label(rollout.serving.name)
     return Problem(
         Reason.ROLLOUT_BLOCKED,
-        f"{problem.message}: revision {label_of(rollout.serving.name)} keeps its GPUs and serves until the new one is "
+        f"{problem.message}: revision {old} keeps its GPUs and serves until the new one is "
         f"ready, which needs {gpus} GPUs at the same time: add nodes, or set spec.rollout.strategy to Recreate, which "
         "needs no further GPUs but answers no requests until the new revision is ready",
     )
@@ -87,7 +74,7 @@ def _gpus(revision: Revision) -> int:
 
 def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | None:
     """What the rollout waits for, if all stages are ready; None if nothing is left to do."""
-    new, old = label_of(rollout.target.name), label_of(rollout.serving.name)
+    new, old = revision_label(rollout.target.name), revision_label(rollout.serving.name)
     match rollout.phase:
         case Phase.PAUSED:
             what = f"the rollout from revision {old} to {new}" if old != new else "the removal of earlier revisions"
@@ -106,7 +93,7 @@ def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | 
 
 
 def _verification_problem(rollout: Rollout, *, observation: Observation) -> Problem:
-    verdict, new = observation.verdict, label_of(rollout.target.name)
+    verdict, new = observation.verdict, revision_label(rollout.target.name)
     if verdict is None or verdict.revision != rollout.target.name:
         message = f"revision {new} is ready; it gets the requests when it has answered a request of the operator"
         return Problem(Reason.REVISION_VERIFYING, message)
@@ -120,7 +107,7 @@ def _removing(rollout: Rollout, *, observation: Observation) -> Problem | None:
     texts = []
     for revision in rollout.others:
         pods = [f"{s.name} {n}" for s in revision.stages if (n := _pods(s.key, observation=observation))]
-        texts.append(f"{label_of(revision.name)} ({', '.join(pods) or 'no pods left'})")
+        texts.append(f"{revision_label(revision.name)} ({', '.join(pods) or 'no pods left'})")
     return Problem(Reason.REVISION_REMOVING, f"draining and removing earlier revisions: {'; '.join(texts)}")
 
 

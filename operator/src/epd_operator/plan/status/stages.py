@@ -43,6 +43,11 @@ class StageProgress:
     surplus: int = 0
     problem: Problem | None = None
 
+    @property
+    def summary(self) -> str:
+        """Ready and desired pods."""
+        return f"{self.plan.name} {self.ready}/{self.plan.replicas}"
+
     def to_status(self) -> StageStatus:
         """The status of the stage, without its scaling decision."""
         return StageStatus(
@@ -56,18 +61,23 @@ class StageProgress:
         )
 
 
-def stage_progress(plan: Plan, stages: Iterable[StagePlan], *, observation: Observation) -> list[StageProgress]:
-    """The progress of the stages of one revision."""
+def stage_problems(stages: Iterable[StageProgress]) -> list[Problem]:
+    """The problems of stages, with the stage and its pods in the message."""
+    return [Problem(s.problem.reason, f"{s.summary}: {s.problem.message}") for s in stages if s.problem is not None]
+
+
+def stage_progress(plan: Plan, *, observation: Observation) -> dict[str, list[StageProgress]]:
+    """The progress of the stages of each revision, by its name."""
     startable = {ChildKey.of(child) for child in plan.children}
-    found = []
-    for stage in stages:
+
+    def progress(stage: StagePlan) -> StageProgress:
         key = ChildKey(DEPLOYMENT.kind, observation.identity.workload_name(stage.key))
         if key in startable:
-            found.append(_progress(stage, has_new_template=key in plan.new_templates, observation=observation))
-        else:
-            message = f"{stage.key} pods are created when the first encoder is ready"
-            found.append(StageProgress(plan=stage, problem=Problem(Reason.WAITING_FOR_ENCODER, message)))
-    return found
+            return _progress(stage, has_new_template=key in plan.new_templates, observation=observation)
+        message = f"{stage.key} pods are created when the first encoder is ready"
+        return StageProgress(plan=stage, problem=Problem(Reason.WAITING_FOR_ENCODER, message))
+
+    return {revision.name: [progress(stage) for stage in revision.stages] for revision in plan.rollout.revisions}
 
 
 def _progress(stage: StagePlan, *, has_new_template: bool, observation: Observation) -> StageProgress:
