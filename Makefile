@@ -9,9 +9,10 @@ TOPOLOGY ?= disaggregated
 LOCAL_PORT ?= 8000
 LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
+LOAD_PROOF := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.load_proof
 TYPED := operator/src operator/tools worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e lint format crds bench dashboards engine-flags scaling-report simulator-fit simulator-report simulator-bench site check-generated audit lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e e2e-rollout lint format crds bench dashboards engine-flags scaling-report simulator-fit simulator-report simulator-bench site check-generated audit lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,6 +47,9 @@ test-api: $(VENV)/.installed ## Tests against a real API server
 test-e2e: $(VENV)/.installed ## User stories on the local cluster, with real workers
 	@$(DEMO) --prepare-only
 	$(BIN)/pytest -q e2e/tests
+
+e2e-rollout: $(VENV)/.installed ## Changes and failures under load: docs/rollouts.md; SCENARIOS="image killed-pd", ARGS=--list
+	@$(LOAD_PROOF) $(SCENARIOS) $(ARGS)
 
 lint: $(VENV)/.installed ## Style, types, import rules and spelling
 	$(BIN)/ruff check .

@@ -49,8 +49,8 @@ def pause_image(where: Locations) -> Path:
     return _cached(where, reference=PAUSE_IMAGE, layer=layer.finish(), settings={"Entrypoint": ["/pause"]})
 
 
-def worker_image(where: Locations) -> Path:
-    """Return the archive of the small worker image; creates it if necessary.
+def worker_image(where: Locations, *, reference: str = WORKER_IMAGE) -> Path:
+    """Return the archive of the small worker image under a name; creates it if necessary.
 
     Raises:
         LocalClusterError: there is no static busybox on the machine.
@@ -60,7 +60,7 @@ def worker_image(where: Locations) -> Path:
         raise LocalClusterError("there is no static busybox; run `python3 -m epd_local packages`")
     applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     layer = worker_layer(busybox.read_bytes(), applets=applets)
-    return _cached(where, reference=WORKER_IMAGE, layer=layer, settings=worker_settings())
+    return _cached(where, reference=reference, layer=layer, settings=worker_settings())
 
 
 def worker_settings() -> dict[str, Any]:
