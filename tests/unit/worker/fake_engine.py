@@ -1,6 +1,7 @@
 """A fake engine, run as a real process: health and metrics pages that a test can change over HTTP.
 
 `GET /set?health=503&metrics=…` changes the answers; health=hang never answers. The marker file gets one line per start.
+`/set?transfers=…` changes the page of NIXL, on its own port.
 As with Dynamo, the metrics page is without the endpoint until the process is healthy for the first time.
 """
 
@@ -12,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -31,7 +33,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         "health": "200",
         "metrics": STARTING,
         "models": '{"object": "list", "data": []}',
+        "transfers": "",
     }
+
+    transfers_port: ClassVar[int] = 0
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -42,6 +47,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.state["health"] == "hang":
                 time.sleep(600)
             status = int(self.state["health"])
+        elif url.path == "/metrics" and self.server.server_address[1] == self.transfers_port:
+            body = self.state["transfers"] + "\n"
         elif url.path in {"/metrics", "/v1/models"}:
             if self.state["health"] == "200" and self.state["metrics"] == STARTING:
                 self.state["metrics"] = IDLE
@@ -61,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--health", default="200")
+    parser.add_argument("--transfers-port", type=int, default=0)
     parser.add_argument("--marker")
     parser.add_argument("--ignore-term", action="store_true")
     parser.add_argument("--helper", help="file for the pid of a child that ignores SIGTERM")
@@ -79,6 +87,10 @@ def main() -> None:
     if options.marker:
         with Path(options.marker).open("a") as marker:
             marker.write(f"{options.port} {os.getpid()}\n")
+    if options.transfers_port:
+        Handler.transfers_port = options.transfers_port
+        transfers = http.server.ThreadingHTTPServer(("127.0.0.1", options.transfers_port), Handler)
+        threading.Thread(target=transfers.serve_forever, daemon=True).start()
     http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Handler).serve_forever()
 
 

@@ -135,6 +135,29 @@ def test_no_time_at_all_still_makes_the_process_unready():
     assert (result.outcome, process.unready_at) == (DrainOutcome.TIME_LIMIT, 100.0)
 
 
+def test_an_embedding_that_is_still_being_read_is_waited_for():
+    result, _ = _one([(9, Reading(0, unread=16384)), (12, Reading(0, unread=8192))])
+    assert (result.outcome, result.seconds) == (DrainOutcome.DRAINED, 12.5)
+
+
+def test_unread_embeddings_that_do_not_change_for_half_a_minute_are_not_waited_for():
+    # The PD process that should read them has died; Dynamo never releases them.
+    result, _ = _one([(10, Reading(0, unread=16384)), (1000, Reading(0, unread=8192))])
+    assert (result.outcome, result.seconds) == (DrainOutcome.DRAINED, 40.5)
+    assert result.describe() == "main: drained after 40.5 s (8192 bytes of embeddings that nobody has read)"
+
+
+def test_a_new_embedding_is_waited_for_although_an_older_one_is_never_read():
+    leaked, both = Reading(0, unread=8192), Reading(0, unread=24576)
+    result, _ = _one([(35, leaked), (50, both), (1000, leaked)], timeout=200, settle=36)
+    assert (result.outcome, result.seconds) == (DrainOutcome.DRAINED, 80.5)
+
+
+def test_unknown_unread_embeddings_are_waited_for_half_a_minute():
+    result, _ = _one([(1000, Reading(0, unread=None))])
+    assert (result.outcome, result.seconds) == (DrainOutcome.DRAINED, 30.5)
+
+
 def _group(plans):
     time = VirtualTime()
     return time, [Process(name, role, time, plan) for name, role, plan in plans]

@@ -142,6 +142,32 @@ def test_the_pd_drains_while_the_encoders_stay_ready(workbench, engine, eventual
     assert launcher.terminate() == 0
 
 
+def test_an_encoder_waits_for_embeddings_that_were_announced_and_not_read(workbench, engine, eventually, free_port):
+    page = "agent_memory_registered_total 32768\nagent_memory_deregistered_total {}"
+    port = free_port()
+    encoder = engine("encoder-0", "encoder", "--transfers-port", str(port))
+    environment = {"NIXL_TELEMETRY_PROMETHEUS_PORT": str(port)}
+    launcher = workbench.launch("--settle", "0", group={"processes": [encoder.process(env=environment)]})
+    launcher.wait_ready("encoder-0")
+    encoder.set(transfers=page.format(16384))
+    hook = workbench.hook(launcher)
+    eventually(lambda: launcher.status()["processes"][0]["unreadBytes"] == 16384, "the page of NIXL is read")
+    assert hook.poll() is None
+    encoder.set(transfers=page.format(32768))
+    assert hook.wait(30) == 0
+    assert workbench.output_of(hook).startswith("encoder-0: drained")
+
+
+def test_an_encoder_whose_nixl_was_never_used_needs_no_wait(workbench, engine, free_port):
+    environment = {"NIXL_TELEMETRY_PROMETHEUS_PORT": str(free_port())}
+    encoder = engine("encoder-0", "encoder")
+    launcher = workbench.launch("--settle", "0", group={"processes": [encoder.process(env=environment)]})
+    launcher.wait_ready("encoder-0")
+    hook = workbench.hook(launcher)
+    assert hook.wait(30) == 0
+    assert launcher.status()["processes"][0]["unreadBytes"] == 0
+
+
 def test_a_drain_ends_at_its_time_limit_and_reports_the_remaining_requests(workbench, engine):
     fake = engine("main", "pd")
     launcher = workbench.run(fake, "--settle", "0", "--drain-timeout", "1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epd_worker.metrics import in_flight
+from epd_worker.metrics import in_flight, unread_embeddings
 from epd_worker.spec import Role
 
 LABELS = 'dynamo_component="backend",dynamo_endpoint="{}",dynamo_namespace="ns",model="tiny",worker_id="b488"'
@@ -98,3 +98,30 @@ def test_garbage_never_raises(lines, role):
 def test_an_endless_line_is_skipped():
     page = "dynamo_component_inflight_requests{" + "} " * 100_000 + "\n" + _worker_page(component=1)
     assert in_flight(Role.ENCODER, page) == 1
+
+
+def _nixl_page(*, registered, deregistered, dropped=0, agent="b8505604649e48fba66da20887ab63c5-1"):
+    labels = f'{{agent_name="{agent}",hostname="tiny-encoder-0"}}'
+    return (
+        f"# TYPE agent_memory_registered_total counter\nagent_memory_registered_total{labels} {registered}\n"
+        f"agent_memory_deregistered_total{labels} {deregistered}\n"
+        f"agent_memory_registered_last_bytes{labels} 16384\nagent_memory_deregistered_last_bytes{labels} 16384\n"
+        f"agent_telemetry_events_dropped_total{labels} {dropped}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (_nixl_page(registered=1392640, deregistered=1392640), 0),
+        (_nixl_page(registered=655360, deregistered=638976), 16384),
+        # NIXL has lost events, so the counters never agree again.
+        (_nixl_page(registered=655360, deregistered=638976, dropped=3), 0),
+        (_nixl_page(registered=16384, deregistered=32768), 0),
+        (_nixl_page(registered="NaN", deregistered=0), None),
+        ("exposer_scrapes_total 2\n", None),
+        ("", None),
+    ],
+)
+def test_the_embeddings_that_wait_are_those_that_nixl_has_registered(page, expected):
+    assert unread_embeddings(page) == expected

@@ -1,14 +1,14 @@
 """Makes processes unready and waits until they have finished their requests: a pure decision and the loop around it.
 
 A process is drained when it has been unready for `settle` seconds (the kubelet and Dynamo's routers need that long to
-detect it) and two readings in a row, both taken after that, found no request in flight. A reading that failed does not
-count as zero.
+detect it) and two readings in a row, both taken after that, found no request in flight and no embedding that waits to
+be read. A reading that failed does not count as zero.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -17,6 +17,9 @@ from epd_worker.spec import Role
 
 READ_INTERVAL = 0.5
 ZEROS_NEEDED = 2
+UNREAD_SECONDS = 30.0
+"""After this time without a change, nobody reads what waits: Dynamo never releases an embedding whose reader has died
+or has given up its request (check_complete in dynamo/vllm/multimodal_handlers/encode_worker_handler.py, 1.6.1)."""
 # In the order in which requests pass the processes: encoders must serve until no process sends them requests.
 STAGES: tuple[frozenset[Role], ...] = (
     frozenset({Role.FRONTEND}),
@@ -42,29 +45,35 @@ class Reading:
         in_flight: requests in flight; None if they are unknown.
         reason: why they are unknown.
         ended: whether the process has ended.
+        unread: bytes of embeddings that other processes have not read yet; None if they are unknown.
     """
 
     in_flight: float | None
     reason: str = ""
     ended: bool = False
+    unread: float | None = 0.0
 
 
 @dataclass(frozen=True)
 class DrainProgress:
-    """The drain of one process so far."""
+    """The drain of one process so far. `unchanged_since`: since when the last reading found the same unread bytes."""
 
     settle: float
     zeros: int = 0
     outcome: DrainOutcome | None = None
     last: Reading | None = None
+    unchanged_since: float = 0.0
 
     def after(self, reading: Reading, *, unready_for: float) -> DrainProgress:
         """Return the progress after a reading, taken when the process had been unready for `unready_for` seconds."""
         if reading.ended:
             return replace(self, outcome=DrainOutcome.ENDED, last=reading)
-        zeros = self.zeros + 1 if reading.in_flight == 0 and unready_for >= self.settle else 0
+        is_same = self.last is not None and self.last.unread == reading.unread
+        since = self.unchanged_since if is_same else unready_for
+        waits = reading.unread != 0 and unready_for - since < UNREAD_SECONDS
+        zeros = self.zeros + 1 if reading.in_flight == 0 and not waits and unready_for >= self.settle else 0
         outcome = DrainOutcome.DRAINED if zeros >= ZEROS_NEEDED else None
-        return replace(self, zeros=zeros, outcome=outcome, last=reading)
+        return replace(self, zeros=zeros, outcome=outcome, last=reading, unchanged_since=since)
 
 
 @dataclass(frozen=True)
@@ -81,14 +90,22 @@ class DrainResult:
         if self.outcome is DrainOutcome.NEVER_READY:
             return f"{self.name}: {self.outcome}"
         text = f"{self.name}: {self.outcome} after {self.seconds:.1f} s"
-        if self.outcome is DrainOutcome.TIME_LIMIT and self.last is not None:
-            remaining = self.last.reason if self.last.in_flight is None else _requests(self.last.in_flight)
-            text = f"{text} ({remaining})"
-        return text
+        remaining = ", ".join(_remaining(self.last)) if self.last is not None else ""
+        return f"{text} ({remaining})" if remaining else text
 
 
-def _requests(number: float) -> str:
-    return f"{number:g} request{'' if number == 1 else 's'} still in flight"
+def _remaining(last: Reading) -> Iterator[str]:
+    """What the last reading found; nothing if the process had ended."""
+    if last.ended:
+        return
+    if last.in_flight is None:
+        yield last.reason
+    elif last.in_flight:
+        yield f"{last.in_flight:g} request{'' if last.in_flight == 1 else 's'} still in flight"
+    if last.unread is None:
+        yield "embeddings that nobody has read are not known"
+    elif last.unread:
+        yield f"{last.unread:.0f} bytes of embeddings that nobody has read"
 
 
 class DrainTarget(Protocol):

@@ -13,6 +13,10 @@ class PageError(Exception):
     """The page could not be read; the message is the reason in one line."""
 
 
+class NotListeningError(PageError):
+    """No process listens on the port."""
+
+
 class PageTimeoutError(PageError):
     """The page was not complete in time; the process may only be busy."""
 
@@ -30,6 +34,7 @@ async def fetch(url: str, *, timeout: float, limit: int) -> FetchedPage:  # noqa
     """Return the page at an http URL, all of it within `timeout` seconds and `limit` bytes.
 
     Raises:
+        NotListeningError: no process listens.
         PageTimeoutError: the answer took longer.
         PageError: no connection, not HTTP, or larger than the limit.
     """
@@ -38,6 +43,8 @@ async def fetch(url: str, *, timeout: float, limit: int) -> FetchedPage:  # noqa
             return await _fetch(url, limit=limit)
     except TimeoutError:
         raise PageTimeoutError(f"no answer from {url} within {timeout:g} s") from None
+    except ConnectionRefusedError:
+        raise NotListeningError(f"cannot read {url}: no process listens") from None
     except (OSError, EOFError, ValueError) as error:
         raise PageError(f"cannot read {url}: {_reason(error)}") from None
 

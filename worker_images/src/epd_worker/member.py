@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from epd_worker.drain import Reading
-from epd_worker.fetch import PageError, fetch
+from epd_worker.fetch import NotListeningError, PageError, fetch
 from epd_worker.health import Check, ProcessHealth, watch
-from epd_worker.metrics import MAX_PAGE, in_flight
+from epd_worker.metrics import MAX_PAGE, in_flight, unread_embeddings
 from epd_worker.process import Child
 from epd_worker.silence import Silence
 from epd_worker.spec import ProcessSpec, Role
@@ -17,10 +17,11 @@ from epd_worker.spec import ProcessSpec, Role
 
 @dataclass
 class Member:
-    """A process of the pod. `clock` gives monotonic seconds."""
+    """A process of the pod. `clock` gives monotonic seconds; `transfers_url` is the page of its NIXL, if it has one."""
 
     spec: ProcessSpec
     clock: Callable[[], float]
+    transfers_url: str | None = None
     child: Child | None = None
     started: float = 0.0
     health: ProcessHealth = field(default_factory=ProcessHealth)
@@ -90,8 +91,9 @@ class Member:
         return self.running and self.health.ever
 
     async def read(self, *, timeout: float) -> Reading:  # noqa: ASYNC109 - time limit of one page
-        """Read the requests in flight from the metrics page of the process."""
-        self.reading = await self._read(timeout)
+        """Read the requests in flight from the metrics page of the process, and what waits to be read from it."""
+        reading, unread = await asyncio.gather(self._read(timeout), self._read_unread(timeout))
+        self.reading = replace(reading, unread=unread)
         return self.reading
 
     async def _read(self, limit_seconds: float) -> Reading:
@@ -107,6 +109,19 @@ class Member:
         count = in_flight(self.role, page.body.decode(errors="replace"))
         reason = "" if count is not None else f"{url} has no metric of the requests in flight of role {self.role}"
         return Reading(in_flight=count, reason=reason)
+
+    async def _read_unread(self, limit_seconds: float) -> float | None:
+        """Bytes of embeddings that no other process has read yet; only an encoder announces any."""
+        if self.role is not Role.ENCODER or self.transfers_url is None:
+            return 0.0
+        try:
+            page = await fetch(self.transfers_url, timeout=limit_seconds, limit=MAX_PAGE)
+        except NotListeningError:
+            # NIXL opens the page with its first transfer.
+            return 0.0
+        except PageError:
+            return None
+        return unread_embeddings(page.body.decode(errors="replace")) if page.status == 200 else None
 
     def _set_health(self, check: Check) -> None:
         self.health = check.health
@@ -127,4 +142,5 @@ class Member:
             "draining": self.draining,
             "inFlight": reading.in_flight if reading is not None else None,
             "inFlightReason": reading.reason if reading is not None else "",
+            "unreadBytes": reading.unread if reading is not None else None,
         }

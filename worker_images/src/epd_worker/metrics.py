@@ -1,4 +1,4 @@
-"""Reads the number of requests in flight from the metrics page of a process."""
+"""Reads the requests in flight from the metrics page of a process, and the unread embeddings from that of NIXL."""
 
 from __future__ import annotations
 
@@ -70,6 +70,30 @@ def in_flight(role: Role, page: str) -> float | None:
     if idle is not None and idle.name in totals and (busy is None or busy.name not in totals):
         return 0.0
     return None
+
+
+_REGISTERED = Series("agent_memory_registered_total")
+_DEREGISTERED = Series("agent_memory_deregistered_total")
+_DROPPED = Series("agent_telemetry_events_dropped_total")
+
+
+def unread_embeddings(page: str) -> float | None:
+    """Return the bytes of embeddings that an encoder has announced and not released, from the page of NIXL.
+
+    An encoder registers each embedding with NIXL before it answers, and deregisters it when it has been read, in both
+    transfer modes (dynamo/common/multimodal/embedding_transfer.py, 1.6.1); both counters are in bytes
+    (https://github.com/ai-dynamo/nixl/blob/1.4.1/docs/telemetry.md). None if the page does not show them. If NIXL has
+    lost events, the difference of the counters stays wrong, so it is not waited for.
+    """
+    totals = _totals(page, (_REGISTERED, _DEREGISTERED, _DROPPED))
+    if not all(math.isfinite(total) for total in totals.values()):
+        return None
+    if totals.get(_DROPPED.name):
+        return 0.0
+    try:
+        return max(totals[_REGISTERED.name] - totals[_DEREGISTERED.name], 0.0)
+    except KeyError:
+        return None
 
 
 def _totals(page: str, wanted: Sequence[Series]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from epd_worker.reaper import Exit, Reaper, sweep
 from epd_worker.relay import MetricsRelay
 from epd_worker.server import HttpServer
 from epd_worker.silence import describe_silence
-from epd_worker.spec import LaunchSpec
+from epd_worker.spec import LaunchSpec, ProcessSpec
 from epd_worker.termination import describe_end, write_message
 
 _LAST_ANSWERS = 2.0
@@ -39,6 +39,12 @@ class _End:
     hung: Child | None = None
 
 
+def _transfers_url(process: ProcessSpec, environment: Mapping[str, str]) -> str | None:
+    """The page on which NIXL in the process serves its metrics, on IPv4 only; None without NIXL's telemetry."""
+    port = {**environment, **process.environment}.get("NIXL_TELEMETRY_PROMETHEUS_PORT", "")
+    return f"http://127.0.0.1:{port}/metrics" if port.isascii() and port.isdigit() else None
+
+
 class Supervisor:
     """The launcher. Create it inside a running event loop, and call `run` once."""
 
@@ -54,7 +60,10 @@ class Supervisor:
         self._console = console
         self._clock = clock
         self._reaper = Reaper()
-        self._members = {process.name: Member(spec=process, clock=clock) for process in spec.processes}
+        self._members = {
+            process.name: Member(spec=process, clock=clock, transfers_url=_transfers_url(process, environment))
+            for process in spec.processes
+        }
         self._environment = {
             # Python prints the stacks of its threads when it crashes, and when the launcher ends it with SIGABRT.
             "PYTHONFAULTHANDLER": "1",
