@@ -148,6 +148,6 @@ def stream_fault(stream: str, *, tokens: int) -> str:
     if not events or events[-1] != "[DONE]":
         return f"the stream ended after {len(events)} events without [DONE]: {stream[-300:]!r}"
     counted = [json.loads(event).get("usage") for event in events[:-1]]
-    usage = next((found for found in reversed(counted) if found), {})
+    usage: dict[str, Any] = next((found for found in reversed(counted) if found), {})
     found = usage.get("completion_tokens")
     return "" if found == tokens else f"the stream has {found} tokens instead of {tokens}: {stream[-300:]!r}"
