@@ -60,6 +60,7 @@ class Pod:
     """A running pod: the process that keeps its namespace, its address and its launcher."""
 
     name: str
+    container: str
     address: str
     namespace: subprocess.Popen[bytes]
     launcher: subprocess.Popen[bytes]
@@ -95,6 +96,16 @@ class PlainPods:
 
     def start(self, name: str, container: Mapping[str, Any]) -> Pod:
         """Start the container of a pod and wait until its launcher reports it as ready."""
+        pod = self.begin(name, container)
+        self.wait(pod)
+        return pod
+
+    def wait(self, pod: Pod) -> None:
+        """Wait until the launcher of a pod reports it as ready."""
+        eventually(lambda: self._is_ready(pod), what=lambda: f"{pod.name} is not ready:\n{pod.log.read_text()[-3000:]}")
+
+    def begin(self, name: str, container: Mapping[str, Any]) -> Pod:
+        """Start the container of a pod."""
         number = len(self.pods) + 2
         address = f"{PREFIX}{number}"
         namespace = self._new_namespace()
@@ -110,9 +121,15 @@ class PlainPods:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
             )
-        pod = Pod(name=name, address=address, namespace=namespace, launcher=launcher, log=log)
+        pod = Pod(
+            name=name,
+            container=str(container["name"]),
+            address=address,
+            namespace=namespace,
+            launcher=launcher,
+            log=log,
+        )
         self.pods[name] = pod
-        eventually(lambda: self._is_ready(pod), what=lambda: f"{name} is not ready:\n{log.read_text()[-3000:]}")
         return pod
 
     def request(self, url: str, *, body: bytes = b"") -> Reply:
@@ -129,7 +146,7 @@ class PlainPods:
 
     def _is_ready(self, pod: Pod) -> bool:
         assert pod.launcher.poll() is None, f"{pod.name} has ended:\n{pod.log.read_text()[-3000:]}"
-        return self.request(pod.url(CONTROL_PORT, "/ready/main")).status == 200
+        return self.request(pod.url(CONTROL_PORT, f"/ready/{pod.container}")).status == 200
 
     def _new_namespace(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
@@ -146,7 +163,8 @@ class PlainPods:
 
     def _command(self, name: str, container: Mapping[str, Any]) -> list[str]:
         python, *words = container["command"]
-        assert (python, words[:3]) == ("python3", ["-m", "epd_worker", "run"])
+        assert (python, words[:2]) == ("python3", ["-m", "epd_worker"])
+        assert words[2] in ("run", "run-group")
         rest = ["--termination-log", str(self.folder / f"{name}.end"), *words[3:]]
         return [str(worker_env.base_python()), *words[:3], *rest]
 
@@ -180,9 +198,14 @@ def _on_this_machine(value: str) -> str:
     return value
 
 
-def containers(topology: str) -> dict[str, dict[str, Any]]:
-    """The main container of each stage of the local example, as the operator renders it, in start order."""
+def containers(topology: str, changes: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
+    """The main container of each stage of the local example, as the operator renders it, in start order.
+
+    `changes` has further fields of the stages.
+    """
     spec = yaml.safe_load(example(topology).read_text())["spec"]
+    for stage, fields in (changes or {}).items():
+        spec[stage] |= fields
     spec["model"]["name"] = spec["model"]["name"].replace("/opt/epd/models", str(REPOSITORY / "e2e/tiny_model/models"))
     identity = Identity(name="tiny", namespace="serving", uid="u")
     plans = plan_stages(EPDDeploymentSpec.model_validate(spec), identity=identity)

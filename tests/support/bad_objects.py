@@ -205,6 +205,8 @@ CONTAINERS = [
             ("--gpu_memory_utilization=0.5", "--gpu-memory-utilization", "set gpuMemoryPercent"),
             ("--http-p=9000", "--http-p", "set frontend.service.port"),
             ("--router-mode", "--router-mode", "set frontend.routing"),
+            ("--no-router-kv-events", "--router-kv-events", "set frontend.routing to KV or to KVApproximate"),
+            ("--kv-events-config", "--kv-events-config", "set frontend.routing to KV"),
             ("--config", "--config", "write the flags of the file into args"),
             ("--config=/etc/vllm.yaml", "--config", "write the flags of the file into args"),
         )
@@ -352,6 +354,8 @@ REST = [
         {"runtime.hangTimeoutSeconds": 1}),
     Bad("a port out of range", "spec.frontend.service.port", "less than or equal to 65535",
         {"frontend.service.port": 65536}),
+    Bad("requests that name their worker, and a revision that must be asked", "spec.frontend.routing",
+        "set rollout.strategy to Recreate", {"frontend.routing": "Direct"}),
     Bad("an unknown routing", "spec.frontend.routing", "Unsupported value", {"frontend.routing": "kv"}),
     Bad("an unknown transfer mode", "spec.transfer.mode", 'supported values: "NixlRead", "NixlWrite"',
         {"transfer.mode": "nixl-read"}),

@@ -14,13 +14,20 @@ from epd_operator.backends.dynamo import ROUTER_MODES, Role, frontend_command
 
 
 @pytest.mark.parametrize(("routing", "mode"), ROUTER_MODES.items())
-def test_a_frontend_gets_the_router_mode_of_dynamo(routing: str, mode: str) -> None:
+def test_a_frontend_gets_the_router_mode_of_dynamo(routing: str, mode: tuple[str, ...]) -> None:
     line = frontend_command(namespace="serving-qwen", port=8000, routing=routing, args=[])
     assert line == [
         *("python3", "-m", "dynamo.frontend"),
         *("--http-port", "8000"),
-        *("--namespace", "serving-qwen", "--router-mode", mode),
+        *("--namespace", "serving-qwen", "--router-mode", *mode),
     ]
+
+
+def test_a_router_without_events_is_chosen_by_name_only() -> None:
+    """Without events and without the flag, Dynamo's KV router would look at the load only."""
+    without = {routing for routing, flags in ROUTER_MODES.items() if "--no-router-kv-events" in flags}
+    assert without == {"KVApproximate"}
+    assert {routing for routing in ROUTER_MODES if dynamo.needs_kv_events(routing)} == {"KV"}
 
 
 def test_every_routing_of_the_api_has_a_router_mode() -> None:

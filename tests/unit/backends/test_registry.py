@@ -21,8 +21,8 @@ every_backend = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKEN
 
 
 def flags(line: list[str]) -> set[str]:
-    """The flags of a command line, after the interpreter and the module."""
-    return {word.split("=")[0] for word in line[3:] if word.startswith("-")}
+    """The flags of a command line, after the interpreter and the module; --no-FLAG as --FLAG, as the rule reads it."""
+    return {word.split("=")[0].replace("--no-", "--") for word in line[3:] if word.startswith("-")}
 
 
 def is_refused(variable: str) -> bool:
@@ -35,6 +35,7 @@ def is_refused(variable: str) -> bool:
 @pytest.mark.parametrize("everything_set", [False, True])
 def test_the_api_refuses_every_flag_that_an_engine_gets(backend: Backend, role: Role, everything_set: bool) -> None:
     options = {"gpus": 4, "embedding_cache_gib": 8, "gpu_memory_percent": 78, "frontend_decoding": True}
+    options |= {"kv_events_port": 20197, "local_encoders": True}
     settings = EngineSettings(role=role, model="m", served_name="s", **(options if everything_set else {}))
     written = flags(backend.command(settings))
     assert written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ ENGINES = st.builds(
     gpus=st.integers(1, 16),
     embedding_cache_gib=st.none() | st.integers(0, 1024),
     gpu_memory_percent=st.none() | st.integers(1, 100),
+    kv_events_port=st.none() | st.integers(1, 65535),
+    local_encoders=st.booleans(),
     args=st.lists(st.text()).map(tuple),
 )
 
@@ -82,6 +85,23 @@ def test_an_embedding_cache_of_size_zero_is_not_the_default() -> None:
 @pytest.mark.parametrize(("percent", "share"), [(1, "0.01"), (7, "0.07"), (29, "0.29"), (90, "0.90"), (100, "1.00")])
 def test_the_share_of_gpu_memory_is_written_as_a_fraction(percent: int, share: str) -> None:
     assert value_of(command(settings(gpu_memory_percent=percent)), "--gpu-memory-utilization") == share
+
+
+@pytest.mark.parametrize(("role", "publishes"), [(Role.WORKER, True), (Role.PD, True), (Role.ENCODER, False)])
+def test_only_processes_with_a_kv_cache_publish_events_about_it(role: Role, publishes: bool) -> None:
+    found = value_of(command(settings(role, kv_events_port=20199)), "--kv-events-config")
+    if publishes:
+        assert found is not None
+        # Without '*' in the address vLLM would connect to it instead of listening on it.
+        assert json.loads(found) == {
+            "enable_kv_cache_events": True,
+            "publisher": "zmq",
+            "topic": "kv-events",
+            "endpoint": "tcp://*:20199",
+        }
+    else:
+        assert found is None
+    assert "--kv-events-config" not in command(settings(role))
 
 
 def test_frontend_decoding_adds_its_flag() -> None:

@@ -22,7 +22,14 @@ from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName, Topology
 from epd_operator.objects.identity import COMPONENT_LABEL, DEPLOYMENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL
 from epd_operator.plan.children.child_kind import WORKER_ROLE
 from epd_operator.plan.pods.launcher import CONTROL_PORT
-from epd_operator.plan.pods.process import ENGINE_PORT, HTTP_PORT, SIDE_CHANNEL_PORT, SYSTEM_PORT, TELEMETRY_PORT
+from epd_operator.plan.pods.process import (
+    ENGINE_PORT,
+    HTTP_PORT,
+    KV_EVENTS_PORT,
+    SIDE_CHANNEL_PORT,
+    SYSTEM_PORT,
+    TELEMETRY_PORT,
+)
 from epd_worker import metrics
 from support.examples import ROOT, deployment_files
 from unit.contracts import rendered
@@ -33,7 +40,13 @@ POD_MONITORS = (TEMPLATES / "monitoring" / "podmonitors.yaml").read_text()
 CONTRACT = (ROOT / "docs" / "pod-contract.md").read_text()
 E2E = ROOT / "e2e" / "tests"
 SLOTS = range(MAX_GROUP_ENCODERS + 1)
-PORTS = {"metrics": SYSTEM_PORT, "engine": ENGINE_PORT, "telemetry": TELEMETRY_PORT, "handshake": SIDE_CHANNEL_PORT}
+PORTS = {
+    "metrics": SYSTEM_PORT,
+    "engine": ENGINE_PORT,
+    "telemetry": TELEMETRY_PORT,
+    "handshake": SIDE_CHANNEL_PORT,
+    "KV events": KV_EVENTS_PORT,
+}
 
 
 def test_no_two_ports_of_a_pod_are_equal() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.stages import Routing
 from epd_operator.objects.identity import Identity
 from epd_operator.plan.stages.plan_stages import plan_stages
 from support.specs import TOPOLOGIES, spec
@@ -47,6 +49,27 @@ def test_roles_get_dynamos_flags() -> None:
     assert "--disaggregation-mode pd --route-to-encoder --enable-mm-embeds" in command(main(apart["pd"]))
     assert "--disaggregation-mode" not in command(main(pods(spec("Aggregated"))["worker"]))
     assert "--router-mode kv" in command(main(pods(spec(frontend={"routing": "KV"}))["frontend"]))
+
+
+def kv_event_ports(words: list[str]) -> list[str]:
+    configs = [json.loads(after) for word, after in pairwise(words) if word == "--kv-events-config"]
+    return [config["endpoint"].rpartition(":")[2] for config in configs]
+
+
+def test_with_kv_routing_every_process_with_a_kv_cache_publishes_events_on_a_port_of_its_own() -> None:
+    routing = {"frontend": {"routing": "KV"}}
+    for topology, stage in (("Aggregated", "worker"), ("Disaggregated", "pd")):
+        assert kv_event_ports(main(pods(spec(topology, **routing))[stage])["command"]) == ["20197"]
+    assert kv_event_ports(main(pods(spec(**routing))["encoder"])["command"]) == []
+    wanted = spec("CoLocated", group={"pool": "gb200", "encoder": {"count": 3}}, **routing)
+    published = {p["name"]: kv_event_ports(p["command"]) for p in group(pods(wanted)["group"])}
+    assert published == {"encoder-0": [], "encoder-1": [], "encoder-2": [], "pd": ["20200"]}
+
+
+@pytest.mark.parametrize("routing", [routing for routing in Routing if routing is not Routing.KV])
+def test_with_other_routing_no_process_publishes_events(routing: Routing) -> None:
+    for topology in TOPOLOGIES:
+        assert "--kv-events-config" not in json.dumps(pods(spec(topology, frontend={"routing": routing})))
 
 
 def test_flags_that_dynamo_removed_are_never_written() -> None:
@@ -143,6 +166,17 @@ def test_kubectl_shows_the_container_that_runs_the_processes_of_a_group_unless_t
     own = {"podTemplate": {"annotations": {key: "encoder-0"}}}
     assert pods(spec("CoLocated", **own))["group"]["metadata"]["annotations"] == {key: "encoder-0"}
     assert "annotations" not in pods(spec("Aggregated"))["worker"]["metadata"]
+
+
+def test_a_group_encodes_in_its_own_pod_unless_the_spec_says_otherwise() -> None:
+    def module_of_pd(encoder: dict[str, Any]) -> str:
+        processes = group(pods(spec("CoLocated", group={"pool": "gb200", "encoder": encoder}))["group"])
+        assert all(p["command"][2] == "dynamo.vllm" for p in processes[:-1])
+        return str(processes[-1]["command"][2])
+
+    assert module_of_pd({}) == module_of_pd({"scope": "Pod"}) == "epd_worker.local_encoders"
+    assert module_of_pd({"scope": "Deployment"}) == "dynamo.vllm"
+    assert "local_encoders" not in json.dumps([pods(spec("Aggregated")), pods(spec("Disaggregated"))])
 
 
 def test_memory_of_the_shared_gpu_is_budgeted() -> None:

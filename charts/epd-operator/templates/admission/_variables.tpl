@@ -48,6 +48,11 @@ Values that warnings use. The API server evaluates each of them on first use.
   expression: object.spec.transfer.ucx.transports
 - name: rdmaTransports
   expression: variables.transports.filter(t, t.matches('^(rc|ud|dc|ib|srd|gga|all)'))
+- name: sendsBetweenPods   # whether embeddings leave their pod
+  expression: >-
+    object.spec.topology == 'Disaggregated' || (object.spec.topology == 'CoLocated' && has(object.spec.group)
+    && has(object.spec.group.encoder) && has(object.spec.group.encoder.scope)
+    && object.spec.group.encoder.scope == 'Deployment')
 - name: unknownTransports
   expression: >-
     variables.transports.filter(t, !(t in {{ include "epd.admission.networkTransports" . | replace "\n" " " }})

@@ -96,14 +96,10 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
     an RDMA device. Set the resource name of the RDMA device plugin, or add tcp to spec.transfer.ucx.transports.'
 - name: UnusedRDMA
   fine: >-
-    !has(object.spec.transfer.rdmaResource)
-    || (object.spec.topology == 'Disaggregated' && variables.rdmaTransports.size() > 0)
+    !has(object.spec.transfer.rdmaResource) || (variables.sendsBetweenPods && variables.rdmaTransports.size() > 0)
   message: >-
-    'spec.transfer.rdmaResource: ' + (object.spec.topology == 'Disaggregated'
+    'spec.transfer.rdmaResource: ' + (variables.sendsBetweenPods
     ? 'no transport uses the RDMA devices. Add rc to spec.transfer.ucx.transports, or remove this field.'
-    : object.spec.topology == 'CoLocated'
-    ? 'in topology CoLocated, only embeddings from an encoder of another group use the RDMA devices. Remove this field, or
-    accept the warning.'
     : 'in topology ' + object.spec.topology + ', embeddings stay in their pod, so the RDMA devices are not used. Remove
     this field.')
 - name: FrontendsWithoutTCP

@@ -20,6 +20,8 @@ class EngineSettings:
         gpus: number of GPUs of the engine.
         embedding_cache_gib: size of the cache of image embeddings, in GiB; None means no cache.
         gpu_memory_percent: share of each GPU's memory for weights and KV cache; None leaves the engine's default.
+        local_encoders: whether a PD process uses only the encoders of its pod, as long as there is one.
+        kv_events_port: port on which the engine publishes what it caches, for the router; None means no events.
         args: additional arguments from the spec, in order.
     """
 
@@ -30,6 +32,8 @@ class EngineSettings:
     gpus: int = 1
     embedding_cache_gib: int | None = None
     gpu_memory_percent: int | None = None
+    local_encoders: bool = False
+    kv_events_port: int | None = None
     args: tuple[str, ...] = ()
 
 

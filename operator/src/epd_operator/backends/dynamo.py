@@ -19,16 +19,25 @@ class Role(StrEnum):
 
 
 ROUTER_MODES = {
-    "RoundRobin": "round-robin",
-    "Random": "random",
-    "PowerOfTwo": "power-of-two",
-    "LeastLoaded": "least-loaded",
-    "KV": "kv",
+    "RoundRobin": ("round-robin",),
+    "Random": ("random",),
+    "PowerOfTwo": ("power-of-two",),
+    "LeastLoaded": ("least-loaded",),
+    "DeviceAwareWeighted": ("device-aware-weighted",),
+    "Direct": ("direct",),
+    "KV": ("kv",),
+    "KVApproximate": ("kv", "--no-router-kv-events"),
 }
-"""Dynamo's router modes, by their names in the API (``frontend.routing``)."""
+"""Dynamo's router modes and further flags, by their names in the API (``frontend.routing``).
+
+https://docs.nvidia.com/dynamo/v1.6.1/knowledge-base/modular-components/router/router-guide
+"""
+_EVENT_ROUTINGS = frozenset({"KV"})
 
 FRONTEND_FLAGS = {
     "--router-mode": "set frontend.routing",
+    "--router-kv-events": "set frontend.routing to KV or to KVApproximate",
+    "--kv-events": "set frontend.routing to KV or to KVApproximate",
     "--http-host": "remove it; the frontend listens on all addresses of its pod",
     "--http-port": "set frontend.service.port, which is the port that clients use",
     "--metrics-prefix": "remove it; the operator reads metrics by their names",
@@ -73,6 +82,7 @@ OWNED_VARIABLES = (
     "DYN_MODEL_NAME",
     "DYN_MODEL_PATH",
     "DYN_ROUTER_MODE",
+    "DYN_ROUTER_USE_KV_EVENTS",
     # The operator reads metrics by their names.
     "DYN_METRICS_PREFIX",
 )
@@ -119,11 +129,16 @@ PICKUP_QUEUE = "dynamo_work_handler_queue_depth"
 REQUEST_SECONDS = "dynamo_component_request_duration_seconds"
 
 
+def needs_kv_events(routing: str) -> bool:
+    """Whether the router learns from events of the workers what each has cached. Without events it sees load only."""
+    return routing in _EVENT_ROUTINGS
+
+
 def frontend_command(*, namespace: str, port: int, routing: str, args: list[str]) -> list[str]:
     """The command line of a frontend; ``routing`` is a key of ``ROUTER_MODES``."""
     # Without --http-host: the launcher sets DYN_HTTP_HOST to the address for IPv4 and IPv6, if the node has both.
     command = ["python3", "-m", "dynamo.frontend", "--http-port", str(port)]
-    return [*command, "--namespace", namespace, "--router-mode", ROUTER_MODES[routing], *args]
+    return [*command, "--namespace", namespace, "--router-mode", *ROUTER_MODES[routing], *args]
 
 
 def pod_environment(*, namespace: str) -> dict[str, str]:

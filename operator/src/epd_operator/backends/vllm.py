@@ -5,6 +5,8 @@ The flags are from ``python -m dynamo.vllm --help``, and the names of the metric
 
 from __future__ import annotations
 
+import json
+
 from epd_operator.backends.backend import Backend, EngineMetrics, EngineSettings
 from epd_operator.backends.dynamo import Role
 
@@ -35,6 +37,7 @@ OWNED_FLAGS = {
     "-pp": _ONE_ENGINE,
     "--data-parallel-size": _ONE_ENGINE,
     "-dp": _ONE_ENGINE,
+    "--kv-events-config": "set frontend.routing to KV",
     "--gpu-memory-utilization": _GPU_MEMORY,
     "--device-memory-utilization": _GPU_MEMORY,
     # The parser of vLLM replaces it with the flags in the file (vllm/utils/argparse_utils.py).
@@ -59,6 +62,9 @@ LOCAL_FLAGS = frozenset(
 """Flags that change neither the answers of the model nor what processes send each other. All from EngineArgs in
 https://github.com/vllm-project/vllm/blob/v0.31.0/vllm/engine/arg_utils.py."""
 
+_LOCAL_ENCODERS = "epd_worker.local_encoders"
+"""Dynamo's worker with a client that asks the encoders of its pod (worker_images/src/epd_worker/local_encoders.py)."""
+
 _ROLE_FLAGS = {
     Role.WORKER: (),
     Role.ENCODER: ("--disaggregation-mode", "encode"),
@@ -68,7 +74,7 @@ _ROLE_FLAGS = {
 
 def command(settings: EngineSettings) -> list[str]:
     """The command line of a worker, encoder or PD process."""
-    line = ["python3", "-m", "dynamo.vllm", "--model", settings.model]
+    line = ["python3", "-m", _LOCAL_ENCODERS if settings.local_encoders else "dynamo.vllm", "--model", settings.model]
     line += ["--served-model-name", settings.served_name, "--enable-multimodal", *_ROLE_FLAGS[settings.role]]
     if settings.frontend_decoding:
         line.append("--frontend-decoding")
@@ -79,7 +85,20 @@ def command(settings: EngineSettings) -> list[str]:
     if settings.gpu_memory_percent is not None:
         # A share from 0 to 1: https://docs.vllm.ai/en/latest/configuration/engine_args/#cacheconfig
         line += ["--gpu-memory-utilization", f"{settings.gpu_memory_percent / 100:.2f}"]
+    if settings.kv_events_port is not None and settings.role is not Role.ENCODER:
+        line += ["--kv-events-config", _kv_events(settings.kv_events_port)]
     return [*line, *settings.args]
+
+
+def _kv_events(port: int) -> str:
+    """Publish what is added to and removed from the KV cache; Dynamo's part of the process passes it on to routers.
+
+    vLLM listens only on an address with ``*`` (``ZmqEventPublisher`` in vllm/distributed/kv_events.py):
+    https://docs.vllm.ai/en/latest/api/vllm/config/kv_events/.
+    """
+    return json.dumps(
+        {"enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv-events", "endpoint": f"tcp://*:{port}"}
+    )
 
 
 def _process_environment(transfer_mode: str, side_channel_port: int) -> dict[str, str]:

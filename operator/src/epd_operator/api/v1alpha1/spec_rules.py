@@ -109,6 +109,13 @@ _LOCAL_ONLY_RULE = Rule(
     field_path=".transfer.ucx.transports",
 )
 
+_DIRECT_RULE = Rule(
+    expression="self.frontend.routing != 'Direct' || self.rollout.strategy == 'Recreate'",
+    message="with routing Direct every request must name its worker, so the operator cannot ask a new revision before "
+    "it gets the requests: set rollout.strategy to Recreate, or choose another routing",
+    field_path=".frontend.routing",
+)
+
 _GPU_MEMORY_RULE = Rule(
     expression="!has(self.group) || !self.pools.exists(p, p.name == self.group.pool && has(p.gpu.memory) && "
     "isQuantity(p.gpu.memory) && isQuantity(self.group.encoder.memory) && "
@@ -132,4 +139,5 @@ SPEC_RULES: tuple[Rule, ...] = (
     *(_token_rule(holder) for holder in ("runtime", *STAGES)),
     _LOCAL_ONLY_RULE,
     _GPU_MEMORY_RULE,
+    _DIRECT_RULE,
 )

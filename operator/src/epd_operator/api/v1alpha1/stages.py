@@ -37,7 +37,10 @@ class Routing(StrEnum):
     RANDOM = "Random"
     POWER_OF_TWO = "PowerOfTwo"
     LEAST_LOADED = "LeastLoaded"
+    DEVICE_AWARE_WEIGHTED = "DeviceAwareWeighted"
+    DIRECT = "Direct"
     KV = "KV"
+    KV_APPROXIMATE = "KVApproximate"
 
 
 class ServiceType(StrEnum):
@@ -88,7 +91,13 @@ class Frontend(Stage):
         description="Worker: encoders and workers decode images. Frontend: the frontend decodes images once and "
         "sends pixels by NIXL. Its image then needs the libraries of NIXL.",
     )
-    routing: Routing = Field(default=Routing.ROUND_ROBIN, description="How requests are distributed to workers.")
+    routing: Routing = Field(
+        default=Routing.ROUND_ROBIN,
+        description="How requests are distributed to workers. KV: to the worker that has most of the request in its "
+        "KV cache; workers then publish events about their caches. KVApproximate: the same, but frontends estimate "
+        "the caches from the requests that they have sent, and workers publish nothing. Direct: each request names "
+        "its worker.",
+    )
     service: FrontendService = Field(default_factory=FrontendService, description="The Service of the endpoint.")
 
 
@@ -163,6 +172,13 @@ MAX_GROUP_ENCODERS = 8
 """Maximum number of encoder processes in a co-located group."""
 
 
+class EncoderScope(StrEnum):
+    """Which encoders the PD process of a group uses."""
+
+    POD = "Pod"
+    DEPLOYMENT = "Deployment"
+
+
 class GroupEncoder(ApiModel):
     """The encoder processes of a group."""
 
@@ -173,6 +189,12 @@ class GroupEncoder(ApiModel):
         default="4Gi",
         description="GPU memory that each encoder can reserve in addition to its weights "
         "(DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES).",
+    )
+    scope: EncoderScope = Field(
+        default=EncoderScope.POD,
+        description="Pod: the PD process of a group uses the encoders of its own pod, and those of other groups only "
+        "while none of its own is ready. Deployment: it uses the encoders of all groups in turn, so that most "
+        "embeddings cross the network.",
     )
     env: EnvList | None = Field(default=None, description="Additional environment variables of the encoders.")
     args: Arguments | None = Field(default=None, description="Additional arguments of the encoders.")

@@ -33,6 +33,8 @@ SIDE_CHANNEL_PORT = 20097
 """NIXL's handshake port of the first process of a pod; each further process uses the next port."""
 TELEMETRY_PORT = 19090
 """NIXL's transfer metrics of the first process of a pod; each further process uses the next port."""
+KV_EVENTS_PORT = 20197
+"""vLLM's events about the KV cache of the first process of a pod; each further process uses the next port."""
 
 HUB_CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
 """Where the Hugging Face library has its cache:
@@ -94,6 +96,7 @@ class EngineOptions:
     gpus: int = 1
     embedding_cache: str | None = None
     gpu_memory_percent: int | None = None
+    local_encoders: bool = False
     args: tuple[str, ...] = ()
 
 
@@ -112,7 +115,7 @@ def frontend_command(spec: EPDDeploymentSpec, *, identity: Identity, revision: s
     )
 
 
-def engine_command(spec: EPDDeploymentSpec, *, role: Role, options: EngineOptions) -> list[str]:
+def engine_command(spec: EPDDeploymentSpec, *, role: Role, slot: int, options: EngineOptions) -> list[str]:
     """Command of a worker, encoder or PD process."""
     cache = options.embedding_cache
     settings = EngineSettings(
@@ -123,6 +126,8 @@ def engine_command(spec: EPDDeploymentSpec, *, role: Role, options: EngineOption
         gpus=options.gpus,
         embedding_cache_gib=None if cache is None else int(cache.removesuffix("Gi")),
         gpu_memory_percent=options.gpu_memory_percent,
+        local_encoders=options.local_encoders,
+        kv_events_port=KV_EVENTS_PORT + slot if dynamo.needs_kv_events(spec.frontend.routing) else None,
         args=(*(spec.runtime.args or ()), *options.args),
     )
     return backend_of(spec).command(settings)

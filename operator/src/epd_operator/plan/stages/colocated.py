@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.stages import GpuSharingStrategy, Group
+from epd_operator.api.v1alpha1.stages import EncoderScope, GpuSharingStrategy, Group
 from epd_operator.backends.dynamo import Role
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.objects.quantities import to_bytes
@@ -78,6 +78,7 @@ def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
     pd = EngineOptions(
         embedding_cache=group.embedding_cache,
         gpu_memory_percent=group.pd.gpu_memory_percent,
+        local_encoders=group.encoder.scope is EncoderScope.POD,
         args=common + tuple(group.pd.args or ()),
     )
     roles = [(f"encoder-{i}", Role.ENCODER) for i in range(group.encoder.count)] + [(str(Role.PD), Role.PD)]
@@ -87,6 +88,6 @@ def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
         if role is Role.ENCODER:
             env += literals(backend_of(spec).encoder_memory_environment(to_bytes(group.encoder.memory)))
         env += user_environment(group.encoder.env if role is Role.ENCODER else group.pd.env)
-        command = engine_command(spec, role=role, options=encoder if role is Role.ENCODER else pd)
+        command = engine_command(spec, role=role, slot=slot, options=encoder if role is Role.ENCODER else pd)
         processes.append(Process(role=role, discovery_name=name, slot=slot, command=command, env=env))
     return processes

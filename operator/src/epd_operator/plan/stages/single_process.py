@@ -50,7 +50,7 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
     command = (
         frontend_command(spec, identity=identity, revision=stage.revision)
         if isinstance(settings, Frontend)
-        else engine_command(spec, role=role, options=options)
+        else engine_command(spec, role=role, slot=0, options=options)
     )
     process = Process(role=role, discovery_name=MAIN, slot=0, command=command)
     container = ContainerPlan(
