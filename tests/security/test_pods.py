@@ -22,7 +22,12 @@ LEVELS = ("restricted", "baseline", "privileged")
 
 SPECS: dict[str, tuple[dict[str, Any], str, str]] = {
     **{topology: (raw_spec(topology), "restricted", "") for topology in TOPOLOGIES},
-    "RDMA": (raw_spec(transfer={"rdmaResource": "rdma/ib"}), "privileged", "IPC_LOCK"),
+    "RDMA": (raw_spec(transfer={"rdmaResource": "rdma/ib"}), "restricted", ""),
+    "RDMA as root": (
+        raw_spec(transfer={"rdmaResource": "rdma/ib", "lockedMemory": "Root"}),
+        "privileged",
+        "IPC_LOCK",
+    ),
     "a folder of the node": (
         raw_spec(podTemplate={"volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}),
         "privileged",
@@ -34,10 +39,9 @@ SPECS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 def example(path: Path) -> tuple[dict[str, Any], str, str]:
     spec = yaml.safe_load(path.read_text())["spec"]
-    rdma = "rdmaResource" in spec.get("transfer", {})
     # Examples for the local cluster take the worker environment from folders of the nodes.
     local = path.parent.name == "local"
-    reason = "hostPath" if local else "IPC_LOCK" if rdma else ""
+    reason = "hostPath" if local else ""
     return spec, "privileged" if reason else "restricted", reason
 
 

@@ -211,7 +211,7 @@ def test_rdma_and_locked_memory_are_asked_for_only_when_wanted() -> None:
     template = pods(spec(transfer={"rdmaResource": "rdma/ib"}))
     rdma = main(template["pd"])
     assert rdma["resources"]["limits"] == {"nvidia.com/gpu": "1", "rdma/ib": "1"}
-    assert rdma["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    assert rdma["securityContext"] == plain["securityContext"]
     assert "rdma/ib" not in json.dumps(template["frontend"])
 
 
@@ -330,14 +330,25 @@ def test_a_mount_of_an_object_older_than_the_rules_replaces_that_of_another_spel
     assert paths == {"/var/cache/worker", "/dev/shm", "/data/x/..", "/data-2"}
 
 
-def test_only_containers_with_an_rdma_device_may_lock_memory() -> None:
+def test_only_containers_with_an_rdma_device_run_as_root_and_with_no_other_right_than_to_lock_memory() -> None:
+    transfer = {"rdmaResource": "rdma/ib", "lockedMemory": "Root"}
+    context = main(pods(spec(transfer=transfer))["pd"])["securityContext"]
+    assert context == {
+        "runAsUser": 0,
+        "runAsNonRoot": False,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]},
+    }
     may_lock = {
         (stage, container["name"])
         for topology in TOPOLOGIES
-        for stage, template in pods(spec(topology, transfer={"rdmaResource": "rdma/ib"})).items()
+        for stage, template in pods(spec(topology, transfer=transfer)).items()
         for container in template["spec"]["containers"]
         if "add" in container["securityContext"]["capabilities"]
     }
+    assert "IPC_LOCK" not in json.dumps(
+        [pods(spec(topology, transfer={"lockedMemory": "Root"})) for topology in TOPOLOGIES]
+    )
     assert may_lock == {("worker", "main"), ("group", "pd"), ("encoder", "main"), ("pd", "main")}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from epd_worker import hook
+from epd_worker import hook, locked_memory
 from epd_worker.output import Console
 from epd_worker.spec import (
     LaunchSpec,
@@ -29,6 +29,7 @@ from epd_worker.supervisor import Supervisor
 from epd_worker.termination import write_message
 
 _USAGE_ERROR = 2
+_NO_RDMA = 1
 
 
 class _Parser(argparse.ArgumentParser):
@@ -139,12 +140,19 @@ def launch_spec(options: argparse.Namespace, command: Sequence[str], environment
     )
 
 
+def _refuse(message: str, *, termination_log: str, code: int) -> int:
+    sys.stderr.write(f"epd_worker: {message}\n")
+    with contextlib.suppress(OSError):
+        write_message(termination_log, message)
+    return code
+
+
 async def _launch(spec: LaunchSpec, *, environment: Mapping[str, str], console: Console) -> int:
     return await Supervisor(spec, environment=environment, console=console).run()
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return the exit code: 2 for invalid arguments or an invalid EPD_GROUP."""
+    """Run the command line and return the exit code: 2 for invalid arguments or EPD_GROUP, 1 if RDMA cannot work."""
     termination_log = LaunchSpec(processes=()).termination_log
     try:
         options, command = parse(arguments)
@@ -153,10 +161,14 @@ def run(arguments: Sequence[str]) -> int:
         termination_log = options.termination_log
         spec = launch_spec(options, command, os.environ)
     except SpecError as error:
-        sys.stderr.write(f"epd_worker: {error}\n")
-        with contextlib.suppress(OSError):
-            write_message(termination_log, str(error))
-        return _USAGE_ERROR
+        return _refuse(str(error), termination_log=termination_log, code=_USAGE_ERROR)
+    if locked_memory.uses_rdma(os.environ, devices=locked_memory.RDMA_DEVICES):
+        locked_memory.raise_limit()
+        memory = locked_memory.allowed()
+        sys.stderr.write(f"epd_worker: RDMA may lock memory: {memory}\n")
+        problem = locked_memory.problem(memory)
+        if problem is not None:
+            return _refuse(problem, termination_log=termination_log, code=_NO_RDMA)
     console = Console()
     try:
         return asyncio.run(_launch(spec, environment=os.environ, console=console))

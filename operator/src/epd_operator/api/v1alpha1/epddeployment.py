@@ -188,6 +188,13 @@ class Ucx(ApiModel):
     ) = Field(default=None, description="Network devices that UCX may use (UCX_NET_DEVICES). Unset means all.")
 
 
+class LockedMemory(StrEnum):
+    """How pods may lock the memory that RDMA reads and writes."""
+
+    NODE_LIMIT = "NodeLimit"
+    ROOT = "Root"
+
+
 class Transfer(ApiModel):
     """Transfer of embeddings from encoders to PD workers."""
 
@@ -199,8 +206,14 @@ class Transfer(ApiModel):
     ucx: Ucx = Field(default_factory=Ucx, description="UCX, the transport layer that NIXL uses.")
     rdma_resource: ExtendedResource | None = Field(
         default=None,
-        description="Extended resource of an RDMA device, such as rdma/ib. Pods request one per GPU, and their "
-        "containers get the capability IPC_LOCK.",
+        description="Extended resource of an RDMA device, such as rdma/ib. Pods request one per GPU.",
+    )
+    locked_memory: LockedMemory = Field(
+        default=LockedMemory.NODE_LIMIT,
+        description="With rdmaResource: how pods may lock the memory that RDMA uses. NodeLimit: the limit of the "
+        "container runtime on the nodes must suffice (LimitMEMLOCK of containerd). Root: containers with RDMA devices "
+        "run as root with the capability IPC_LOCK only, because it has no effect for other users. The namespace must "
+        "then allow the Pod Security level privileged.",
     )
 
 

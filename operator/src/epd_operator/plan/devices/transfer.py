@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from epd_operator.api.v1alpha1.epddeployment import Transfer
+from typing import Any
 
-RDMA_CAPABILITIES = ("IPC_LOCK",)
-"""Pinned memory for RDMA registrations exceeds the default limit of locked memory."""
+from epd_operator.api.v1alpha1.epddeployment import LockedMemory, Transfer
+
+_IPC_LOCK = "IPC_LOCK"
+"""RDMA locks the memory that it reads and writes, and this lifts the limit of locked memory.
+
+Only for root: Kubernetes sets no ambient capabilities (https://github.com/kubernetes/kubernetes/issues/56374), so the
+capability would have no effect for another user. https://github.com/NVIDIA/nvidia-container-toolkit/issues/2037
+"""
+_ROOT = {"runAsUser": 0, "runAsNonRoot": False}
 
 
 def ucx_environment(transfer: Transfer) -> dict[str, str]:
@@ -21,6 +28,9 @@ def rdma_limits(transfer: Transfer, *, gpus: int) -> dict[str, str]:
     return {transfer.rdma_resource: str(gpus)} if transfer.rdma_resource is not None and gpus else {}
 
 
-def rdma_capabilities(transfer: Transfer, *, gpus: int) -> list[str]:
-    """Linux capabilities that the container with the RDMA devices needs."""
-    return list(RDMA_CAPABILITIES) if rdma_limits(transfer, gpus=gpus) else []
+def security_context(transfer: Transfer, *, gpus: int) -> dict[str, Any]:
+    """Security context of a container with this number of GPUs, and so of RDMA devices."""
+    context: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    if not rdma_limits(transfer, gpus=gpus) or transfer.locked_memory is not LockedMemory.ROOT:
+        return context
+    return {**context, "capabilities": {"drop": ["ALL"], "add": [_IPC_LOCK]}, **_ROOT}

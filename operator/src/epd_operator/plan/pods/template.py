@@ -13,7 +13,7 @@ from epd_operator.backends.dynamo import DISCOVERY_LABELS
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.objects.paths import normal
 from epd_operator.plan.devices.gpu import Placement
-from epd_operator.plan.devices.transfer import rdma_capabilities, rdma_limits
+from epd_operator.plan.devices.transfer import rdma_limits, security_context
 from epd_operator.plan.pods.launcher import CONTROL_PORT, DRAIN_COMMAND
 
 SHUTDOWN_SECONDS = 30
@@ -93,10 +93,7 @@ class PodBuilder:
         """One container: the launcher answers its probes and drains it before SIGTERM."""
         ready = {"httpGet": {"path": f"/ready/{plan.name}", "port": CONTROL_PORT}}
         probe = {"periodSeconds": PROBE_PERIOD_SECONDS, "timeoutSeconds": 3}
-        capabilities: dict[str, Any] = {"drop": ["ALL"]}
-        added = rdma_capabilities(self._spec.transfer, gpus=self._placement.gpus) if plan.owns_devices else []
-        if added:
-            capabilities["add"] = added
+        gpus = self._placement.gpus if plan.owns_devices else 0
         container: dict[str, Any] = {
             "name": plan.name,
             "image": self._last_set("image") or self._spec.runtime.image,
@@ -104,7 +101,7 @@ class PodBuilder:
             "command": plan.command,
             "env": _unique("name", plan.env),
             "resources": self._resources(plan),
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
+            "securityContext": security_context(self._spec.transfer, gpus=gpus),
             "readinessProbe": {**ready, **probe, "failureThreshold": 2},
             "lifecycle": {"preStop": {"exec": {"command": DRAIN_COMMAND}}},
             "volumeMounts": self._volume_mounts(),
