@@ -160,7 +160,8 @@ CONTAINERS = [
             {"runtime.env": env(name, value="1")})
         for name in ("DYN_NAMESPACE", "POD_UID", "EPD_GROUP", "CONTAINER_NAME", "UCX_TLS", "CUDA_MPS_PIPE_DIRECTORY",
                      "VLLM_NIXL_SIDE_CHANNEL_PORT", "HOME", "XDG_CACHE_HOME", "NIXL_TELEMETRY_PROMETHEUS_PORT",
-                     "DYN_SYSTEM_PORT", "DYN_HTTP_SVC_HEALTH_PATH", "DYN_METRICS_PREFIX", "DYN_ROUTER_MODE")
+                     "DYN_SYSTEM_PORT", "DYN_HTTP_SVC_HEALTH_PATH", "DYN_METRICS_PREFIX", "DYN_ROUTER_MODE",
+                     "DYN_MIGRATION_LIMIT")
     ),
     *(
         Bad(f"a variable of the operator in {holder}", f"spec.{holder}.env[0].name", OWNED_VARIABLE,
@@ -207,6 +208,7 @@ CONTAINERS = [
             ("--router-mode", "--router-mode", "set frontend.routing"),
             ("--no-router-kv-events", "--router-kv-events", "set frontend.routing to KV or to KVApproximate"),
             ("--kv-events-config", "--kv-events-config", "set frontend.routing to KV"),
+            ("--migration-limit=3", "--migration-limit", "set frontend.migrationLimit"),
             ("--config", "--config", "write the flags of the file into args"),
             ("--config=/etc/vllm.yaml", "--config", "write the flags of the file into args"),
         )
@@ -356,6 +358,8 @@ REST = [
         {"frontend.service.port": 65536}),
     Bad("requests that name their worker, and a revision that must be asked", "spec.frontend.routing",
         "set rollout.strategy to Recreate", {"frontend.routing": "Direct"}),
+    Bad("endless migrations", "spec.frontend.migrationLimit", "less than or equal to 100",
+        {"frontend.migrationLimit": 101}),
     Bad("an unknown routing", "spec.frontend.routing", "Unsupported value", {"frontend.routing": "kv"}),
     Bad("an unknown transfer mode", "spec.transfer.mode", 'supported values: "NixlRead", "NixlWrite"',
         {"transfer.mode": "nixl-read"}),

@@ -15,7 +15,7 @@ from epd_operator.backends.dynamo import ROUTER_MODES, Role, frontend_command
 
 @pytest.mark.parametrize(("routing", "mode"), ROUTER_MODES.items())
 def test_a_frontend_gets_the_router_mode_of_dynamo(routing: str, mode: tuple[str, ...]) -> None:
-    line = frontend_command(namespace="serving-qwen", port=8000, routing=routing, args=[])
+    line = frontend_command(namespace="serving-qwen", port=8000, routing=routing, migration_limit=0, args=[])
     assert line == [
         *("python3", "-m", "dynamo.frontend"),
         *("--http-port", "8000"),
@@ -30,18 +30,26 @@ def test_a_router_without_events_is_chosen_by_name_only() -> None:
     assert {routing for routing in ROUTER_MODES if dynamo.needs_kv_events(routing)} == {"KV"}
 
 
+def test_a_frontend_lets_requests_continue_on_another_worker_if_the_limit_is_set() -> None:
+    def line(limit: int) -> str:
+        return " ".join(frontend_command(namespace="n", port=1, routing="KV", migration_limit=limit, args=[]))
+
+    assert line(3).endswith("--migration-limit 3")
+    assert "--migration-limit" not in line(0)
+
+
 def test_every_routing_of_the_api_has_a_router_mode() -> None:
     assert set(ROUTER_MODES) == set(Routing)
 
 
 @given(st.lists(st.text()))
 def test_arguments_of_a_frontend_are_at_the_end_in_their_order(args: list[str]) -> None:
-    line = frontend_command(namespace="n", port=1, routing="KV", args=args)
+    line = frontend_command(namespace="n", port=1, routing="KV", migration_limit=3, args=args)
     assert line[len(line) - len(args) :] == args
 
 
 def test_every_flag_of_a_frontend_is_owned() -> None:
-    line = frontend_command(namespace="n", port=1, routing="KV", args=[])
+    line = frontend_command(namespace="n", port=1, routing="KV", migration_limit=3, args=[])
     flags = {word for word in line[3:] if word.startswith("-")}
     assert flags <= {*dynamo.FRONTEND_FLAGS, *dynamo.RUNTIME_FLAGS}
 

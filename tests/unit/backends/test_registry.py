@@ -44,7 +44,7 @@ def test_the_api_refuses_every_flag_that_an_engine_gets(backend: Backend, role: 
 
 @pytest.mark.parametrize("routing", Routing)
 def test_the_api_refuses_every_flag_that_a_frontend_gets(routing: Routing) -> None:
-    written = flags(dynamo.frontend_command(namespace="n", port=1, routing=routing, args=[]))
+    written = flags(dynamo.frontend_command(namespace="n", port=1, routing=routing, migration_limit=3, args=[]))
     assert written
     assert written <= set(OWNED_FLAGS)
 

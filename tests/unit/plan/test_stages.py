@@ -49,6 +49,7 @@ def test_roles_get_dynamos_flags() -> None:
     assert "--disaggregation-mode pd --route-to-encoder --enable-mm-embeds" in command(main(apart["pd"]))
     assert "--disaggregation-mode" not in command(main(pods(spec("Aggregated"))["worker"]))
     assert "--router-mode kv" in command(main(pods(spec(frontend={"routing": "KV"}))["frontend"]))
+    assert "--migration-limit 2" in command(main(pods(spec(frontend={"migrationLimit": 2}))["frontend"]))
 
 
 def kv_event_ports(words: list[str]) -> list[str]:

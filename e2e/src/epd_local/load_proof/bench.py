@@ -23,6 +23,7 @@ PATIENCE = 900.0
 """Time limit of every wait, in seconds."""
 STAGES = ("frontend", "worker", "group", "encoder", "pd")
 POLL_SECONDS = 2.0
+DRAIN_SECONDS = 180
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,21 +33,29 @@ class Layout:
     Attributes:
         topology: as in the names of the examples.
         replicas: of the stages that have more than one.
+        migration_limit: how often a request may move to another worker.
     """
 
     topology: str
     replicas: tuple[tuple[str, int], ...] = ()
+    migration_limit: int = 0
 
     def manifest(self) -> dict[str, Any]:
         """The example of the topology with these replicas."""
         document: dict[str, Any] = yaml.safe_load(example(self.topology).read_text())
+        # Long answers take longer while pods start on the same processors.
+        document["spec"]["drain"]["timeoutSeconds"] = DRAIN_SECONDS
         for stage, number in self.replicas:
             document["spec"][stage]["replicas"] = number
+        if self.migration_limit:
+            document["spec"]["frontend"]["migrationLimit"] = self.migration_limit
         return document
 
     def matches(self, spec: Mapping[str, Any]) -> bool:
         """Whether a live spec has this layout."""
         wanted = self.manifest()["spec"]
+        if self.migration_limit != spec.get("frontend", {}).get("migrationLimit", 0):
+            return False
         return wanted["topology"] == spec.get("topology") and all(
             wanted[stage].get("replicas", 1) == (spec.get(stage) or {}).get("replicas", 1)
             for stage in STAGES
@@ -168,7 +177,9 @@ class Bench:
         """``kubectl drain`` a node, wait until all is ready elsewhere, and make it schedulable again."""
         kubectl = self.deployment.kubectl
         try:
-            kubectl.run("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
+            kubectl.run(
+                "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={PATIENCE:.0f}s"
+            )
             self.settle()
         finally:
             kubectl.run("uncordon", node)

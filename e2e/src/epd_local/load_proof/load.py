@@ -1,4 +1,4 @@
-"""The stream of requests: one a second, whatever the answers; a client on a kept connection; long answers."""
+"""The stream of requests: one every two seconds, whatever the answers; a client with one connection; long answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Self
 
 from epd_local.load_proof.requests import Client, Kind, Request
 
-PERIOD_SECONDS = 1.0
+PERIOD_SECONDS = 2.0
 """Time between two short requests on connections of their own, every second one with a picture."""
+MOST_AT_A_TIME = 16
+"""Requests in flight on such connections, as with a pool of clients. More would only measure the machine's speed."""
 KEPT_PAUSE_SECONDS = 1.0
 """Pause of the client on a kept connection between an answer and its next request."""
-LONG_PERIOD_SECONDS = 15.0
+LONG_PERIOD_SECONDS = 20.0
 """Time between the starts of two long answers, every second one with a picture."""
 
 
@@ -24,6 +26,7 @@ class Load:
     def __init__(self, *, url: str, model: str, long_tokens: int) -> None:
         self._url, self._model, self._long_tokens = url, model, long_tokens
         self._stopped = threading.Event()
+        self._slots = threading.BoundedSemaphore(MOST_AT_A_TIME)
         self._numbers = itertools.count(int(time.time()) % 1_000_000)
         self._requests: list[threading.Thread] = []
         self._senders = [
@@ -52,12 +55,16 @@ class Load:
         for index in itertools.count():
             if self._stopped.wait(max(0.0, began + index * period - time.monotonic())):
                 return
+            self._slots.acquire()
             thread = threading.Thread(target=self._ask_once, args=(kinds[index % len(kinds)],))
             self._requests.append(thread)
             thread.start()
 
     def _ask_once(self, kind: Kind) -> None:
-        self.ended.append(self._client().ask(kind, number=next(self._numbers), long_tokens=self._long_tokens))
+        try:
+            self.ended.append(self._client().ask(kind, number=next(self._numbers), long_tokens=self._long_tokens))
+        finally:
+            self._slots.release()
 
     def _on_kept_connection(self) -> None:
         client = self._client(keep=True)

@@ -9,6 +9,7 @@ from epd_local.image.small import WORKER_IMAGE
 from epd_local.load_proof.bench import Bench, Layout
 
 ONE_EACH = Layout(topology="disaggregated")
+TWO_PD_MIGRATING = Layout(topology="disaggregated", replicas=(("pd", 2),), migration_limit=3)
 TWO_ENCODERS = Layout(topology="disaggregated", replicas=(("encoder", 2),))
 TWO_PD = Layout(topology="disaggregated", replicas=(("pd", 2),))
 TWO_FRONTENDS = Layout(topology="disaggregated", replicas=(("frontend", 2),))
@@ -128,6 +129,13 @@ SCENARIOS = (
     ),
     Scenario(name="node-drain", title="`kubectl drain` of a node with a PD pod", before=TWO_PD, act=_drain),
     Scenario(name="killed-pd", title="PD process killed, one of two", before=TWO_PD, act=_kill("pd"), is_planned=False),
+    Scenario(
+        name="killed-pd-migration",
+        title="the same, with migrationLimit 3",
+        before=TWO_PD_MIGRATING,
+        act=_kill("pd"),
+        is_planned=False,
+    ),
     Scenario(name="scale-down", title="PD scaled from 2 to 1", before=TWO_PD, act=_scale_down),
     Scenario(
         name="killed-encoder",

@@ -38,6 +38,7 @@ FRONTEND_FLAGS = {
     "--router-mode": "set frontend.routing",
     "--router-kv-events": "set frontend.routing to KV or to KVApproximate",
     "--kv-events": "set frontend.routing to KV or to KVApproximate",
+    "--migration-limit": "set frontend.migrationLimit",
     "--http-host": "remove it; the frontend listens on all addresses of its pod",
     "--http-port": "set frontend.service.port, which is the port that clients use",
     "--metrics-prefix": "remove it; the operator reads metrics by their names",
@@ -83,6 +84,7 @@ OWNED_VARIABLES = (
     "DYN_MODEL_PATH",
     "DYN_ROUTER_MODE",
     "DYN_ROUTER_USE_KV_EVENTS",
+    "DYN_MIGRATION_LIMIT",
     # The operator reads metrics by their names.
     "DYN_METRICS_PREFIX",
 )
@@ -134,11 +136,14 @@ def needs_kv_events(routing: str) -> bool:
     return routing in _EVENT_ROUTINGS
 
 
-def frontend_command(*, namespace: str, port: int, routing: str, args: list[str]) -> list[str]:
+def frontend_command(*, namespace: str, port: int, routing: str, migration_limit: int, args: list[str]) -> list[str]:
     """The command line of a frontend; ``routing`` is a key of ``ROUTER_MODES``."""
     # Without --http-host: the launcher sets DYN_HTTP_HOST to the address for IPv4 and IPv6, if the node has both.
     command = ["python3", "-m", "dynamo.frontend", "--http-port", str(port)]
-    return [*command, "--namespace", namespace, "--router-mode", *ROUTER_MODES[routing], *args]
+    command += ["--namespace", namespace, "--router-mode", *ROUTER_MODES[routing]]
+    if migration_limit:  # 0 is the default of Dynamo.
+        command += ["--migration-limit", str(migration_limit)]
+    return [*command, *args]
 
 
 def pod_environment(*, namespace: str) -> dict[str, str]:

@@ -44,7 +44,7 @@ def test_a_change_of_what_processes_send_or_answer_needs_a_new_revision(change: 
         {"encoder": {**ENCODER, "pool": "gb200", "env": [{"name": "OMP_NUM_THREADS", "value": "1"}]}},
         {"pd": {**PD, "args": ["--max-num-seqs", "16", "--enforce-eager", "--max_num_batched_tokens=4096"]}},
         {"pd": {**PD, "args": ["--no-enable-prefix-caching"], "gpuMemoryPercent": 80, "embeddingCache": "4Gi"}},
-        {"frontend": {"replicas": 3, "routing": "LeastLoaded", "service": {"port": 80}}},
+        {"frontend": {"replicas": 3, "routing": "LeastLoaded", "migrationLimit": 2, "service": {"port": 80}}},
         # Whether workers publish KV events is not part of the checksum of a model card: ModelDeploymentCard.mdcsum in
         # https://github.com/ai-dynamo/dynamo/blob/v1.6.1/lib/llm/src/model_card.rs
         {"frontend": {"routing": "KV"}},

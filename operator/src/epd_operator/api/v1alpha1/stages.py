@@ -98,6 +98,10 @@ class Frontend(Stage):
         "the caches from the requests that they have sent, and workers publish nothing. Direct: each request names "
         "its worker.",
     )
+    migration_limit: Annotated[Int, Field(ge=0, le=100)] = Field(
+        default=0,
+        description="How often a request may continue on another worker when its worker is lost. 0: it fails.",
+    )
     service: FrontendService = Field(default_factory=FrontendService, description="The Service of the endpoint.")
 
 

@@ -111,6 +111,7 @@ def frontend_command(spec: EPDDeploymentSpec, *, identity: Identity, revision: s
         namespace=identity.dynamo_namespace(revision),
         port=HTTP_PORT,
         routing=spec.frontend.routing,
+        migration_limit=spec.frontend.migration_limit,
         args=list(spec.frontend.args or ()),
     )
 
