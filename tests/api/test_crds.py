@@ -155,10 +155,15 @@ def kubectl(api_server: ApiServer, *arguments: str) -> str:
 
 
 def test_kubectl_accepts_the_short_name_and_shows_the_columns(api_server: ApiServer) -> None:
-    assert api_server.client.create(COLLECTION, deployment(A, name="short")).ok
+    value = deployment(A, name="short")
+    assert api_server.client.create(COLLECTION, value).ok
+    status = {**value, "status": {"topology": C}}
+    assert api_server.client.apply(f"{COLLECTION}/short/status", status, manager="status").ok
     header, row = kubectl(api_server, "get", "epd", "short").splitlines()
     assert header.split() == ["NAME", "TOPOLOGY", "READY", "STAGES", "ENDPOINT", "AGE"]
-    assert row.split()[:2] == ["short", "Aggregated"]
+    assert row.split()[:2] == ["short", C], "what serves, not what the spec asks for"
+    header, row = kubectl(api_server, "get", "epd", "short", "-o", "wide").splitlines()
+    assert (header.split()[-1], row.split()[-1]) == ("WANTED", A)
 
 
 def test_kubectl_explains_every_field(api_server: ApiServer) -> None:

@@ -149,13 +149,36 @@ def always_serves(switch: Switch) -> Callable[[Mapping[str, Any]], None]:
     return check
 
 
+def always_serves_on_a_full_pool(switch: Switch) -> Callable[[Mapping[str, Any]], None]:
+    """The same, and all workers together never have more GPUs than those of the old revision had."""
+    serves = always_serves(switch)
+
+    def check(deployments: Mapping[str, Any]) -> None:
+        serves(deployments)
+        workers = [found for name, found in deployments.items() if "worker" in name]
+        assert sum(found.get("status", {}).get("replicas", 0) for found in workers) <= WORKERS
+
+    return check
+
+
+def no_check(_switch: Switch) -> Callable[[Mapping[str, Any]], None]:
+    """Requests may fail."""
+    return lambda _: None
+
+
 AT_ONCE = 6
 """Objects that are tried at the same time, each in its own namespace."""
 RECREATE = {"rollout": {"strategy": "Recreate"}}
+WORKERS = 2
+FULL_POOL = {"rollout": {"strategy": "Rolling"}, "worker": {"pool": "gb200", "replicas": WORKERS}}
 SWITCHES = {
     "to one process": (raw_spec(), AGGREGATED),
     "to encoders": (AGGREGATED, raw_spec()),
     "to encoders, without further GPUs": (AGGREGATED | RECREATE, raw_spec(**RECREATE)),
+    "to another image, on a full pool": (
+        AGGREGATED | FULL_POOL,
+        AGGREGATED | FULL_POOL | {"runtime": {"image": "example.test/epd:2"}},
+    ),
 }
 
 
@@ -165,11 +188,12 @@ async def test_an_operator_that_is_killed_after_any_of_its_writes_ends_in_the_sa
 ) -> None:
     async def end(*, kill_after: int) -> tuple[dict[str, Any], int]:
         """The state in the end, and the number of writes."""
+        strategy = after.get("rollout", {}).get("strategy", "BlueGreen")
         async with new_world(api_server, monkeypatch) as world, new_switch(world, **before) as switch:
             switch.replace_spec(after)
             switch.kill_after = kill_after
-            is_checked = "rollout" not in before
-            await (switch.finish(check=always_serves(switch)) if is_checked else switch.finish())
+            check = {"Recreate": no_check, "Rolling": always_serves_on_a_full_pool}.get(strategy, always_serves)
+            await switch.finish(check=check(switch))
             assert await switch.reconcile() == []
             return await switch.content(), switch.total
 

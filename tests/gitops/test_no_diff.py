@@ -57,7 +57,9 @@ class FixedDecision:
     def loads(self, _key: Key) -> dict[str, float]:
         return {}
 
-    def update(self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation) -> None:
+    def update(
+        self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation, gpus_beside: int = 0
+    ) -> None:
         """Nothing to remember."""
 
     def forget(self, key: Key) -> None:

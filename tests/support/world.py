@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from epd_operator.objects.identity import Identity
+from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.observation import ChildKey, Observation, Verdict
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.rollout.steps import Phase
+from epd_operator.scaling.model import Decision, ScalingReason
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -26,6 +27,7 @@ class World:
         self.generation = 1
         self.verdict: Verdict | None = None
         self.answers = True
+        self.decisions: dict[StageKey, Decision] = {}
 
     def observation(self) -> Observation:
         return Observation(
@@ -34,7 +36,16 @@ class World:
             status=copy.deepcopy(self.status),
             children=copy.deepcopy(self.children),
             verdict=self.verdict,
+            decisions=dict(self.decisions),
         )
+
+    def scale_as_seen(self) -> None:
+        """Decide that every Deployment keeps the pods that it has now, as autoscaling does within its targets."""
+        for key, child in self.children.items():
+            stage = self.identity.stage_of_workload(key.name) if key.kind == "Deployment" else None
+            if stage is not None:
+                pods, reason = child["spec"]["replicas"], ScalingReason.WITHIN_TARGET
+                self.decisions[stage] = Decision(stage=stage, current=pods, desired=pods, reason=reason, message="")
 
     def apply(self, plan: Plan) -> None:
         for child in plan.apply:

@@ -23,6 +23,7 @@ from epd_operator.loads.sources import NO_PROMETHEUS
 from epd_operator.loads.targets import Target
 from epd_operator.objects.identity import COMPONENT_LABEL, INITIAL_REVISION, Identity, Key, StageKey
 from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.replicas import DRAINED_FROM
 from epd_operator.scaling.model import Decision, PodLoad, ScalingReason
 from epd_operator.telemetry.logs import JsonFormatter
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
@@ -127,6 +128,31 @@ async def test_load_above_the_target_wakes_the_reconciler_with_a_decision_and_is
     assert [d.desired for d in world.told] == [3]
     await world.scaler.round(KEY)
     assert len(world.told) == 1
+
+
+async def test_the_gpus_of_another_revision_count_in_the_budget() -> None:
+    world, limited = World(), scaled(scaling={"gpuBudget": 7})
+    world.scaler.update(KEY, spec=limited, revision=INITIAL_REVISION, observation=observed("a"), gpus_beside=5)
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.desired() == 2
+    world.scaler.update(KEY, spec=limited, revision=INITIAL_REVISION, observation=observed("a"))
+    await world.scaler.round(KEY)
+    assert world.desired() == 3
+
+
+async def test_a_stage_from_which_a_rollout_has_taken_pods_is_not_scaled_by_what_the_rest_does() -> None:
+    world, seen = World(), observed("a")
+    (child,) = seen.children.values()
+    shrunk = {**child, "metadata": {**child["metadata"], "annotations": {DRAINED_FROM: "4"}}}
+    found = replace(seen, children=dict.fromkeys(seen.children, shrunk))
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=found)
+    world.pods.requests = {"a": 12.0}
+    await world.scaler.round(KEY)
+    assert world.desired() is None
+    world.scaler.update(KEY, spec=scaled(), revision=INITIAL_REVISION, observation=seen)
+    await world.scaler.round(KEY)
+    assert world.desired() == 3
 
 
 async def test_a_steady_load_wakes_nobody_again() -> None:

@@ -25,9 +25,14 @@ def deployment(encoders: StageObservation, workers: StageObservation, *others: S
 
 
 def decided(
-    observations: list[StageObservation], chosen: dict[StageKey, Autoscaling | None], **scaling: Any
+    observations: list[StageObservation],
+    chosen: dict[StageKey, Autoscaling | None],
+    *,
+    gpus_beside: int = 0,
+    **scaling: Any,
 ) -> dict[StageKey, Decision]:
-    return {d.stage: d for d in decide_all({}, observations, chosen, Scaling(**scaling))[1]}
+    found = decide_all({}, observations, chosen, Scaling(**scaling), gpus_beside=gpus_beside)[1]
+    return {d.stage: d for d in found}
 
 
 def band(low: int, high: int) -> dict[str, RatioBand]:
@@ -110,6 +115,13 @@ def test_all_stages_together_stay_within_the_gpu_budget() -> None:
     assert desired(found) == (5, 5)
     assert {d.reason for d in found.values()} == {ScalingReason.GPU_BUDGET}
     assert "10 GPUs" in found[E].message
+
+
+def test_gpus_of_another_revision_limit_added_replicas_but_take_no_existing_ones() -> None:
+    found = deployment(even(90, 3, stage=E), even(90, 3, stage=P), gpu_budget=10, gpus_beside=2)
+    assert desired(found) == (4, 4)
+    found = deployment(even(90, 3, stage=E), even(90, 3, stage=P), gpu_budget=10, gpus_beside=9)
+    assert desired(found) == (3, 3)
 
 
 def test_replicas_that_exist_are_not_taken_to_feed_another_stage() -> None:

@@ -63,6 +63,7 @@ class _ScaledDeployment:
         spec: the spec of the revision that serves, from the last reconcile.
         revision: the revision that serves.
         observation: its observed state, from the last reconcile.
+        gpus_beside: GPUs of its other revisions.
         due: time of the next decision.
         states: states of the stages, for the next decision.
         decisions: the decisions that the reconciler uses.
@@ -71,6 +72,7 @@ class _ScaledDeployment:
     spec: EPDDeploymentSpec
     revision: str
     observation: Observation
+    gpus_beside: int
     due: float
     states: Mapping[StageKey, StageState] = field(default_factory=dict)
     decisions: dict[StageKey, Decision] = field(default_factory=dict)
@@ -114,7 +116,9 @@ class Autoscaler:
         known = self._measurements.loads(key, pods=readiness_of(deployment.observation.pods))
         return {load.name: load.requests for load in known if load.requests is not None}
 
-    def update(self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation) -> None:
+    def update(
+        self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation, gpus_beside: int = 0
+    ) -> None:
         """Use the spec of the revision that serves, and the observation of a reconcile, from now on.
 
         An object without a stage that the operator scales is dropped.
@@ -126,10 +130,15 @@ class Autoscaler:
         if deployment is None or deployment.observation.identity != observation.identity:
             self.forget(key)
             self._deployments[key] = _ScaledDeployment(
-                spec=spec, revision=revision, observation=observation, due=self._clock()
+                spec=spec,
+                revision=revision,
+                observation=observation,
+                gpus_beside=gpus_beside,
+                due=self._clock(),
             )
             return
         deployment.spec, deployment.revision, deployment.observation = spec, revision, observation
+        deployment.gpus_beside = gpus_beside
         kept = {
             stage: decision
             for stage, decision in deployment.decisions.items()
@@ -210,6 +219,7 @@ class Autoscaler:
             spec.scaling,
             latency=latency_of(self._measurements.latency(key), self._measurements.stage_times(key)),
             service_level=spec.slo,
+            gpus_beside=deployment.gpus_beside,
         )
         changed = []
         for decision in decisions:

@@ -13,7 +13,7 @@ from epd_operator.autoscaler.nodes import node_supply
 from epd_operator.objects.identity import StageKey, all_stages
 from epd_operator.objects.pods import has_ended, is_overdue, is_ready, is_terminating, parse_time, unscheduled_of
 from epd_operator.plan.observation import KubernetesObject, Observation
-from epd_operator.plan.replicas import gpus_of, settings_of
+from epd_operator.plan.replicas import gpus_of, is_reduced, settings_of
 from epd_operator.plan.rollout.limits import blocked_pod
 from epd_operator.plan.workloads.progress import Refusal, progress_of
 from epd_operator.scaling.model import PodLoad, PodRefusal, StageObservation
@@ -31,6 +31,8 @@ def stage_observations(
 ) -> list[StageObservation]:
     """The observations of all stages of a revision that have a Deployment.
 
+    None while a rollout has taken pods from one of them: what is measured then says nothing about the full stage.
+
     Args:
         spec: the spec of the revision.
         revision: the revision that serves.
@@ -40,7 +42,9 @@ def stage_observations(
         now: the current time as a date, to compare with times in the objects.
         metrics_error: why no metrics can be read; None if they can be read.
     """
-    found = []
+    found: list[StageObservation] = []
+    if any(is_reduced(observation.deployment_of(stage)) for stage in all_stages(revision)):
+        return found
     for stage in all_stages(revision):
         settings = settings_of(spec, stage.name)
         live = observation.deployment_of(stage)

@@ -12,7 +12,7 @@ from epd_operator.objects.identity import StageKey
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 
 DRAINED_FROM = "epd.dev/drained-from"
-"""Annotation of a Deployment that is scaled to 0 because its revision is removed: its replicas before."""
+"""Annotation of a Deployment that a rollout has scaled down, or has not scaled up yet: its replicas without that."""
 _MAX_DIGITS = 6
 
 
@@ -45,10 +45,15 @@ def replicas_of(settings: Stage, *, stage: StageKey, serving: str, observation: 
 
     Without a decision or a scale object a stage keeps its replicas. So neither a restart of the operator nor a change
     of the mode scales a stage. In a revision that starts, a stage gets the replicas that it has in the one that serves.
+    Decisions about a stage with fewer pods than it should have would make it smaller and smaller, so it is not scaled.
     """
     autoscaling = settings.autoscaling
     if autoscaling is None:
         return settings.replicas
+    own, serves = observation.deployment_of(stage), observation.deployment_of(StageKey(stage.name, serving))
+    for live in (own, serves):
+        if is_reduced(live) and (before := replicas_before(live)) is not None:
+            return _clamp(before, autoscaling)
     if autoscaling.mode is AutoscalingMode.EXTERNAL:
         scale = observation.children.get(ChildKey(SCALE_KIND, observation.identity.stage_name(stage.name)), {})
         wanted = scale.get("spec", {}).get("replicas")
@@ -57,19 +62,27 @@ def replicas_of(settings: Stage, *, stage: StageKey, serving: str, observation: 
         wanted = decision.desired if decision is not None else None
     if wanted is None:
         # In a revision that starts, the stage follows that of the one that serves.
-        serves = observation.deployment_of(StageKey(stage.name, serving))
-        wanted = replicas_before(serves or observation.deployment_of(stage))
+        wanted = replicas_before(serves or own)
     return _clamp(settings.replicas if wanted is None else int(wanted), autoscaling)
 
 
 def replicas_before(live: KubernetesObject | None) -> int | None:
-    """Replicas of a live Deployment, or those before it was scaled to 0 with its revision; None if not known."""
-    if live is None:
-        return None
+    """Replicas of a live Deployment, without what a rollout has taken from them; None if not known."""
+    recorded = recorded_replicas(live)
+    if recorded is not None or live is None:
+        return recorded
     replicas = mapping(live.get("spec")).get("replicas")
-    if replicas != 0:
-        return replicas if isinstance(replicas, int) else None
-    recorded = str(mapping(mapping(live.get("metadata")).get("annotations")).get(DRAINED_FROM))
+    return replicas if replicas != 0 and isinstance(replicas, int) else None
+
+
+def is_reduced(live: KubernetesObject | None) -> bool:
+    """Whether a stage runs with fewer pods than it should have, because a rollout lacks GPUs."""
+    return live is not None and bool(mapping(live.get("spec")).get("replicas")) and recorded_replicas(live) is not None
+
+
+def recorded_replicas(live: KubernetesObject | None) -> int | None:
+    """The replicas in the annotation of a live Deployment; None if it has none that is valid."""
+    recorded = str(mapping(mapping((live or {}).get("metadata")).get("annotations")).get(DRAINED_FROM))
     return int(recorded) if recorded.isascii() and recorded.isdigit() and len(recorded) < _MAX_DIGITS else None
 
 

@@ -73,8 +73,10 @@ class ScalingPort(Protocol):
     def loads(self, key: Key) -> Mapping[str, float]:
         """Last measured number of requests of each pod; pods whose metrics could not be read are missing."""
 
-    def update(self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation) -> None:
-        """Pass on the spec of the revision that serves, and the observation of a reconcile."""
+    def update(
+        self, key: Key, *, spec: EPDDeploymentSpec, revision: str, observation: Observation, gpus_beside: int = 0
+    ) -> None:
+        """Pass on the spec of the revision that serves, the observation, and the GPUs of other revisions."""
 
     def forget(self, key: Key) -> None:
         """Drop the state of an object that does not exist any more."""
@@ -193,7 +195,13 @@ class Reconciler:
         """Pass on what the autoscaler and the verifier need."""
         serving = rollout.serving
         if self._scaling is not None and serving.spec is not None:
-            self._scaling.update(key, spec=serving.spec, revision=serving.name, observation=observation)
+            self._scaling.update(
+                key,
+                spec=serving.spec,
+                revision=serving.name,
+                observation=observation,
+                gpus_beside=rollout.gpus_beside,
+            )
         if self._verification is not None:
             self._verification.update(key, rollout=rollout, observation=observation)
 

@@ -2,7 +2,8 @@
 
 Existing replicas are granted first: no stage loses replicas in favour of another stage. Added replicas follow, one at a
 time, each to the stage whose ratio of granted to desired replicas is lowest. GPUs of terminating pods are still in use,
-so they limit added replicas, but not existing ones. ``minReplicas`` is kept even above the budget.
+so they limit added replicas, but not existing ones. So do those of a revision that starts or leaves. ``minReplicas`` is
+kept even above the budget.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ def within_budget(
     fixed: Mapping[StageKey, int],
     observations: Iterable[StageObservation],
     budget: int | None,
+    beside: int = 0,
 ) -> dict[StageKey, Proposal]:
     """Proposals that fit the budget together.
 
@@ -28,6 +30,7 @@ def within_budget(
         fixed: replicas of the other stages that can run.
         observations: all stages.
         budget: GPUs for all stages; None means no limit.
+        beside: GPUs of another revision of the deployment.
     """
     if budget is None:
         return dict(proposals)
@@ -39,7 +42,7 @@ def within_budget(
     free = budget - unscaled_gpus - sum(_gpus(proposals[stage]) * count for stage, count in granted.items())
     free = _grant(granted, existing, free=free, proposals=proposals)
     desired = {stage: p.desired for stage, p in proposals.items()}
-    _grant(granted, desired, free=free - terminating_gpus, proposals=proposals)
+    _grant(granted, desired, free=free - terminating_gpus - beside, proposals=proposals)
     return {stage: _limited(proposal, granted[stage], budget=budget) for stage, proposal in proposals.items()}
 
 

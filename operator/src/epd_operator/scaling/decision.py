@@ -33,6 +33,7 @@ def decide_all(
     *,
     latency: Latency | None = None,
     service_level: ServiceLevel | None = None,
+    gpus_beside: int = 0,
 ) -> tuple[dict[StageKey, StageState], tuple[Decision, ...]]:
     """Decide for all stages of a deployment.
 
@@ -43,6 +44,7 @@ def decide_all(
         scaling: settings of the deployment.
         latency: measured latencies; None if none were measured.
         service_level: the latencies to keep; None if the spec has none.
+        gpus_beside: GPUs of another revision of the deployment, which count in the budget.
 
     Returns:
         The states for the next call, and a decision for each stage in mode Internal, in the order of the observations.
@@ -68,7 +70,9 @@ def decide_all(
             slo_risk=risks.get(stage),
         )
     proposals = with_ratio(proposals, fixed=fixed, band=scaling.encoders_per_pd)
-    proposals = within_budget(proposals, fixed=fixed, observations=observations, budget=scaling.gpu_budget)
+    proposals = within_budget(
+        proposals, fixed=fixed, observations=observations, budget=scaling.gpu_budget, beside=gpus_beside
+    )
     decisions = []
     for stage, proposal in proposals.items():
         after[stage], decision = finalize(after[stage], proposal)

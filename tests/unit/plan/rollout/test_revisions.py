@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import REVISION_LABEL, Identity
 from epd_operator.plan.observation import ChildKey
 from epd_operator.plan.planner import Plan, make_plan
+from epd_operator.plan.rollout.revisions import plan_rollout
 from epd_operator.plan.status.builder import status_of
 from support.specs import raw_spec, spec
 from support.world import NOW, World
@@ -329,7 +331,7 @@ def test_edits_in_place_while_a_stage_is_down_do_not_make_the_revision_one_that_
     assert plan.rollout.serving.name == ""
 
 
-@pytest.mark.parametrize("strategy", ["BlueGreen", "Recreate"])
+@pytest.mark.parametrize("strategy", ["BlueGreen", "Rolling", "Recreate"])
 def test_a_stage_that_was_drained_gets_the_replicas_that_autoscaling_had_given_it(strategy: str) -> None:
     world = World(IDENTITY)
     scaled = {"maxReplicas": 9, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
@@ -363,3 +365,115 @@ def test_a_rollout_that_is_paused_while_the_old_revision_is_drained_stops_there(
     assert condition(world)["reason"] == "RolloutPaused"
     settle(world, spec(runtime=IMAGE))
     assert "qwen-pd" not in deployments(world)
+
+
+ROLLING = {"strategy": "Rolling"}
+
+
+def workers(world: World) -> dict[str, int]:
+    """Planned pods of the workers of each revision."""
+    return {
+        child["metadata"]["labels"][REVISION_LABEL]: child["spec"]["replicas"]
+        for key, child in world.children.items()
+        if key.kind == "Deployment" and child["metadata"]["labels"]["app.kubernetes.io/component"] == "worker"
+    }
+
+
+def test_rolling_replaces_the_pods_of_a_full_pool_with_no_more_than_the_gpus_of_the_old_revision() -> None:
+    world = World(IDENTITY)
+    worker = {"pool": "gb200", "replicas": 4, "gpusPerReplica": 2}
+    settle(world, spec("Aggregated", worker=worker))
+    for _ in range(MAX_ROUNDS):
+        round_of(world, spec("Aggregated", worker=worker, runtime=IMAGE, rollout=ROLLING))
+        assert sum(workers(world).values()) <= 4
+        ready = world.children[ChildKey("Deployment", "-".join(["qwen-worker", *named(selected(world))]))]["status"]
+        assert ready["readyReplicas"] >= 2
+    assert condition(world)["status"] == "True"
+    assert workers(world) == {selected(world): 4}
+    assert selected(world) != "initial"
+
+
+def named(revision: str) -> list[str]:
+    return [] if revision == "initial" else [revision]
+
+
+def test_one_replica_on_a_full_pool_gets_a_condition_with_what_each_strategy_costs() -> None:
+    world = World(IDENTITY)
+    worker = {"pool": "gb200", "replicas": 1, "gpusPerReplica": 8}
+    settle(world, spec("Aggregated", worker=worker))
+    wanted = spec("Aggregated", worker=worker, runtime=IMAGE, rollout=ROLLING)
+    for _ in range(5):
+        plan = round_of(world, wanted)
+    assert workers(world) == {"initial": 1}
+    assert condition(world, "Available")["status"] == "True"
+    assert (condition(world)["reason"], condition(world)["message"]) == (
+        "RolloutBlocked",
+        f"revision {plan.rollout.target.name} does not start, and initial serves on: beside the pods of revision "
+        "initial that must remain, 8 GPUs of pool gb200 are missing: add nodes or set spec.rollout.strategy: BlueGreen "
+        "needs 8 GPUs of pool gb200 beside those of revision initial; Rolling needs 8 GPUs of pool gb200 more, with "
+        "spec.rollout.maxSurgeGpus 8; Recreate needs no further GPUs, but answers no requests until the new revision "
+        "is ready",
+    )
+
+
+def test_a_gpu_budget_that_both_revisions_together_would_exceed_stops_the_rollout_with_a_condition() -> None:
+    world = World(IDENTITY)
+    settle(world, spec("Aggregated"))
+    for _ in range(5):
+        round_of(world, spec("Aggregated", runtime=IMAGE, scaling={"gpuBudget": 3}))
+    assert workers(world) == {"initial": 2}
+    message = condition(world)["message"]
+    assert "both revisions together would have more GPUs than spec.scaling.gpuBudget" in message
+    assert "BlueGreen needs 2 GPUs of pool gb200 beside those of revision initial (1 above spec.scaling.gpuB" in message
+    assert "Rolling needs no further GPUs, and has fewer pods that serve meanwhile" in message
+    settle(world, spec("Aggregated", runtime=IMAGE, scaling={"gpuBudget": 3}, rollout=ROLLING))
+    assert selected(world) != "initial"
+
+
+def test_decisions_of_autoscaling_do_not_shrink_a_stage_that_a_rollout_has_shrunk() -> None:
+    world = World(IDENTITY)
+    scaled = {"maxReplicas": 9, "metrics": [{"type": "Requests", "targetPerReplica": 8}]}
+    worker = {"pool": "gb200", "replicas": 1, "autoscaling": scaled}
+    settle(world, spec("Aggregated", worker=worker))
+    world.children[ChildKey("Deployment", "qwen-worker")]["spec"]["replicas"] = 6
+    settle(world, spec("Aggregated", worker=worker))
+    wanted = spec("Aggregated", worker=worker, runtime=IMAGE, rollout=ROLLING)
+    seen = set()
+    for _ in range(MAX_ROUNDS):
+        world.scale_as_seen()
+        plan = round_of(world, wanted)
+        seen.add(tuple(sorted(workers(world).values())))
+        assert sum(workers(world).values()) <= 6
+        assert plan.rollout.gpus_beside <= 3
+    assert (3, 3) in seen
+    assert workers(world) == {selected(world): 6}
+    assert condition(world)["status"] == "True"
+
+
+def test_a_ready_revision_is_used_if_the_strategy_becomes_recreate_while_it_waits_for_its_first_answer() -> None:
+    world = World(IDENTITY)
+    settle(world, spec())
+    world.answers = False
+    for _ in range(20):
+        plan = round_of(world, spec("Aggregated"))
+    assert condition(world)["reason"] == "VerificationFailed"
+    world.answers = True
+    new = {name for name in deployments(world) if name.endswith(plan.rollout.target.name)}
+    for _ in range(MAX_ROUNDS):
+        round_of(world, spec("Aggregated", rollout={"strategy": "Recreate"}))
+        assert new <= deployments(world)
+        assert condition(world, "Available")["status"] == "True"
+    assert selected(world) == plan.rollout.target.name
+
+
+def test_gpus_of_pods_whose_deployments_are_gone_count_until_they_have_ended() -> None:
+    world = World(IDENTITY)
+    settle(world, spec("Aggregated"))
+    plan = make_plan(spec("Aggregated", runtime=IMAGE), observation=world.observation())
+    (worker,) = [stage for stage in plan.rollout.target.stages if stage.name == "worker"]
+    labels = {**worker.pod_template["metadata"]["labels"], REVISION_LABEL: "gone"}
+    pod = {"metadata": {"name": "p", "labels": labels}, "spec": worker.pod_template["spec"], "status": {}}
+    other = {**pod, "spec": {**pod["spec"], "nodeSelector": {"tier": "other"}}}
+    ended = {**pod, "status": {"phase": "Failed"}}
+    observation = replace(world.observation(), pods=(pod, other, ended))
+    assert plan_rollout(spec("Aggregated", runtime=IMAGE), observation=observation).gpus_beside == 1

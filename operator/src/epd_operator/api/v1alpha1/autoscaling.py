@@ -213,7 +213,8 @@ class Scaling(ApiModel):
     )
 
     gpu_budget: Annotated[Int, Field(ge=1, le=100000)] | None = Field(
-        default=None, description="Maximum number of GPUs of all stages together. Unset means no limit."
+        default=None,
+        description="Maximum number of GPUs of all stages of all revisions together. Unset means no limit.",
     )
     encoders_per_pd: RatioBand = Field(
         default_factory=RatioBand, description="Allowed ratio of encoders to PD workers."

@@ -275,7 +275,7 @@ MAX_NAME_LENGTH = 37
 
 
 PRINTER_COLUMNS = (
-    PrinterColumn(name="Topology", json_path=".spec.topology", description="Topology in the spec."),
+    PrinterColumn(name="Topology", json_path=".status.topology", description="Topology of the revision that serves."),
     PrinterColumn(
         name="Ready",
         json_path=".status.conditions[?(@.type=='Ready')].status",
@@ -290,6 +290,7 @@ PRINTER_COLUMNS = (
         priority=1,
         description="Reason of the condition Ready.",
     ),
+    PrinterColumn(name="Wanted", json_path=".spec.topology", priority=1, description="Topology in the spec."),
 )
 
 

@@ -44,6 +44,7 @@ class RolloutStrategy(StrEnum):
     """How a new revision replaces the revision that serves."""
 
     BLUE_GREEN = "BlueGreen"
+    ROLLING = "Rolling"
     RECREATE = "Recreate"
 
 
@@ -58,7 +59,20 @@ class RevisionRollout(ApiModel):
         default=RolloutStrategy.BLUE_GREEN,
         description="BlueGreen: the new revision starts beside the old one, gets the requests when it has answered a "
         "request of the operator, and then the old one is drained and removed. Both need their GPUs at the same time. "
+        "Rolling: the same within fewer GPUs (maxSurgeGpus). The old revision is scaled down as far as maxUnavailable "
+        "allows, the new one starts with the pods that fit, gets the requests when it has as many ready pods as "
+        "maxUnavailable demands, and grows to its full size as the old one is removed. "
         "Recreate: the old revision is drained and removed first, so requests fail until the new one is ready.",
+    )
+    max_surge_gpus: Annotated[Int, Field(ge=0, le=100000)] = Field(
+        default=0,
+        description="Strategy Rolling: number of GPUs that both revisions together may use in each pool above those "
+        "of the revision that serves. In a pool that only the new revision uses, it may use all that it needs.",
+    )
+    max_unavailable: IntOrPercent = Field(
+        default="50%",
+        description="Strategy Rolling: maximum number of replicas of each GPU stage that may be missing from the "
+        "revision that serves, as a number or in percent of replicas, rounded up. One replica always remains.",
     )
     paused: Bool = Field(
         default=False,

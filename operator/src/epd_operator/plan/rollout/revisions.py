@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.rollout import RevisionRollout
 from epd_operator.objects.identity import INITIAL_REVISION, StageKey, all_stages
 from epd_operator.objects.kinds import CONTROLLER_REVISION
-from epd_operator.plan.observation import Observation
-from epd_operator.plan.replicas import replicas_before, replicas_of, settings_of
+from epd_operator.plan.observation import KubernetesObject, Observation
+from epd_operator.plan.replicas import recorded_replicas, replicas_before, replicas_of, settings_of
+from epd_operator.plan.rollout.costs import Costs, costs_of
 from epd_operator.plan.rollout.history import Record, kept_records, record_of, records_of
+from epd_operator.plan.rollout.sizes import used_by
 from epd_operator.plan.rollout.steps import Phase, Presence, next_step
 from epd_operator.plan.rollout.views import (
+    gpus_of_removed,
     is_available,
     live_revisions,
     selects_revision,
@@ -52,6 +55,8 @@ class Rollout:
         others: further revisions that have pods: they are being removed.
         records: the records of specs that should exist; none if they cannot be read.
         phase: what the rollout waits for.
+        costs: what each strategy needs to replace the serving revision; None if nothing is to be replaced.
+        gpus_beside: GPUs of pods of other revisions than the one that serves.
     """
 
     target: Revision
@@ -59,6 +64,8 @@ class Rollout:
     others: tuple[Revision, ...] = ()
     records: tuple[Record, ...] = ()
     phase: Phase = Phase.NONE
+    costs: Costs | None = None
+    gpus_beside: int = 0
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
@@ -93,9 +100,10 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
 
     known = {name: revision(name) for name in dict.fromkeys((serving, target, *others))}
     views = {
-        name: view_of(name, stages=found.stages, records=records, observation=observation)
+        name: view_of(name, spec=found.spec, stages=found.stages, records=records, observation=observation)
         for name, found in known.items()
     }
+    removed = gpus_of_removed(observation, known=views.values())
     step = next_step(
         target=views[target],
         serving=views[serving],
@@ -103,6 +111,8 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         others=[views[name] for name in others if known[name].spec is not None],
         is_isolated=selects_revision(observation),
         policy=spec.rollout,
+        budget=spec.scaling.gpu_budget,
+        beside=removed,
         verdict=observation.verdict,
     )
     answers = serves == target and is_available(known[target].stages, observation=observation)
@@ -118,6 +128,10 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         others=tuple(revision for name, revision in existing.items() if name not in (target, step.serving)),
         records=tuple(kept_records(records, present=present, live=live, limit=spec.rollout.revision_history_limit)),
         phase=step.phase,
+        costs=None if target == serving else costs_of(views[serving], views[target], spec=spec),
+        gpus_beside=sum(
+            (used_by(v.stages) for name, v in views.items() if name != step.serving), start=removed
+        ).total(),
     )
 
 
@@ -172,9 +186,16 @@ def _existing(revision: Revision, presence: Presence, *, observation: Observatio
         if stage.name in presence.draining:
             stages.append(replace(stage, replicas=0, drained_from=replicas_before(live)))
         elif presence.running is None:
-            stages.append(stage)
+            stages += _sized(stage, replicas=presence.replicas.get(stage.name, stage.replicas), live=live)
         elif stage.name in presence.running:
             # It leaves, or is held: the number of its pods does not change any more.
-            before = None if progress_of(live).desired else replicas_before(live)
-            stages.append(replace(stage, replicas=progress_of(live).desired, drained_from=before))
+            stages.append(replace(stage, replicas=progress_of(live).desired, drained_from=recorded_replicas(live)))
     return replace(revision, stages=tuple(stages))
+
+
+def _sized(stage: StagePlan, *, replicas: int, live: KubernetesObject | None) -> Iterator[StagePlan]:
+    """The stage with these replicas; nothing if it has no Deployment yet and may have no pods."""
+    if replicas == stage.replicas:
+        yield stage
+    elif replicas or live is not None:
+        yield replace(stage, replicas=replicas, drained_from=stage.replicas)

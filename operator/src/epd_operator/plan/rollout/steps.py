@@ -5,6 +5,7 @@ A pure function of what is seen. No step is remembered: an operator that starts 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,6 +13,19 @@ from enum import StrEnum
 from epd_operator.api.v1alpha1.rollout import RevisionRollout, RolloutStrategy
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.plan.observation import Verdict
+from epd_operator.plan.rollout.sizes import (
+    Gpus,
+    Limits,
+    Sizes,
+    Stages,
+    full_of,
+    gpus_with,
+    has_least,
+    limits_of,
+    next_replicas,
+    sizes_of,
+    used_by,
+)
 
 REMOVAL_ORDER = (
     frozenset({StageName.FRONTEND}),
@@ -28,12 +42,14 @@ class RevisionView:
     Attributes:
         name: its name.
         pods: pods of each stage that has a Deployment, without those that have ended or whose node is lost.
+        stages: its planned stages; empty if its spec is not known.
         is_complete: whether all planned pods of all its stages are ready and have the present template.
         has_served: whether it has answered requests of users, or may have.
     """
 
     name: str
     pods: Mapping[StageName, int] = field(default_factory=dict)
+    stages: Stages = field(default_factory=dict)
     is_complete: bool = False
     has_served: bool = True
 
@@ -44,6 +60,7 @@ class Phase(StrEnum):
     NONE = "None"
     STARTING = "Starting"
     VERIFYING = "Verifying"
+    BLOCKED = "Blocked"
     PAUSED = "Paused"
     REMOVING_FIRST = "RemovingFirst"
 
@@ -53,12 +70,14 @@ class Presence:
     """Stages of a revision that exist. All others are deleted.
 
     Attributes:
-        running: stages with their planned replicas; None means all.
+        running: stages that keep the replicas that they have; None means all, with their full replicas.
         draining: stages that are scaled to 0.
+        replicas: replicas of stages that do not have their full ones.
     """
 
     running: frozenset[StageName] | None = None
     draining: frozenset[StageName] = frozenset()
+    replicas: Mapping[StageName, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +95,35 @@ class RolloutStep:
     phase: Phase = Phase.NONE
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Rules:
+    """What decides about a step, beside the revisions themselves.
+
+    Attributes:
+        policy: ``spec.rollout``.
+        limits: the GPUs that all revisions may use together.
+        beside: GPUs of pods of other revisions than the target and the one that serves.
+        verdict: the last answer through a revision's frontends.
+    """
+
+    policy: RevisionRollout
+    limits: Limits
+    beside: Gpus
+    verdict: Verdict | None
+
+    @property
+    def is_rolling(self) -> bool:
+        return self.policy.strategy is RolloutStrategy.ROLLING
+
+    def accepts(self, view: RevisionView) -> bool:
+        """Whether the revision has answered."""
+        return self.verdict is not None and self.verdict.revision == view.name and self.verdict.passed
+
+    def has_least(self, view: RevisionView) -> bool:
+        """Whether the revision has enough ready pods to serve during a rollout."""
+        return has_least(view.stages, max_unavailable=self.policy.max_unavailable)
+
+
 def next_step(
     *,
     target: RevisionView,
@@ -83,6 +131,8 @@ def next_step(
     others: Sequence[RevisionView] = (),
     is_isolated: bool = True,
     policy: RevisionRollout,
+    budget: int | None = None,
+    beside: Gpus | None = None,
     verdict: Verdict | None = None,
 ) -> RolloutStep:
     """The next step.
@@ -93,50 +143,117 @@ def next_step(
         others: further revisions that have Deployments.
         is_isolated: whether the Service selects only the serving revision.
         policy: ``spec.rollout``.
+        budget: ``spec.scaling.gpuBudget``.
+        beside: GPUs of pods whose Deployment does not exist any more.
         verdict: the last answer through a revision's frontends.
     """
+    limits = limits_of(serving.stages, target.stages, surge=policy.max_surge_gpus, budget=budget)
+    used = sum((used_by(view.stages) for view in others), start=beside or Counter())
+    rules = _Rules(policy=policy, limits=limits, beside=used, verdict=verdict)
     if policy.paused:
-        views = [view for view in (target, *others) if view.pods and view.name != serving.name]
-        held = {view.name: Presence(running=frozenset(view.pods)) for view in views}
-        phase = Phase.PAUSED if held or target.name != serving.name else Phase.NONE
-        return RolloutStep(serving=serving.name, presence={serving.name: Presence(), **held}, phase=phase)
+        return _paused(target, serving, others, rules)
     leaving = dict(_leaving(others))
-    if target.name == serving.name:
-        return RolloutStep(serving=target.name, presence={target.name: Presence(), **leaving})
-    if not serving.has_served:
-        # No request was ever answered, so nothing is lost, and its GPUs are free for the new revision.
-        return RolloutStep(serving=target.name, presence={target.name: Presence(), **leaving})
+    if target.name == serving.name or not serving.has_served:
+        # Without an answered request nothing is lost, and the GPUs of the old revision are free for the new one.
+        own = _growing(target, rules) if target.name == serving.name else Presence()
+        return RolloutStep(serving=target.name, presence={target.name: own, **leaving})
     if policy.strategy is RolloutStrategy.RECREATE:
-        return _recreate(target, serving, leaving)
-    return _blue_green(target, serving, leaving, is_isolated=is_isolated, verdict=verdict)
+        return _recreate(target, serving, leaving, rules)
+    if not is_isolated:
+        held = {target.name: _held(target)} if target.pods else {}
+        presence = {serving.name: Presence(), **held, **leaving}
+        return RolloutStep(serving=serving.name, presence=presence, phase=Phase.STARTING)
+    if rules.is_rolling:
+        return _rolling(target, serving, leaving, rules)
+    return _blue_green(target, serving, leaving, rules, budget=budget)
+
+
+def _paused(target: RevisionView, serving: RevisionView, others: Sequence[RevisionView], rules: _Rules) -> RolloutStep:
+    held = {view.name: _held(view) for view in (target, *others) if view.pods and view.name != serving.name}
+    phase = Phase.PAUSED if held or target.name != serving.name else Phase.NONE
+    own = _as_is(serving) if held and rules.is_rolling else Presence()
+    return RolloutStep(serving=serving.name, presence={serving.name: own, **held}, phase=phase)
 
 
 def _blue_green(
     target: RevisionView,
     serving: RevisionView,
     leaving: Mapping[str, Presence],
+    rules: _Rules,
     *,
-    is_isolated: bool,
-    verdict: Verdict | None,
+    budget: int | None,
 ) -> RolloutStep:
-    presence = {serving.name: Presence(), **leaving}
-    if not is_isolated:
-        if target.pods:
-            presence[target.name] = Presence(running=frozenset(target.pods))
+    has_begun = any(stage.gpus and stage.desired for stage in target.stages.values())
+    both = (gpus_with(view.stages, full_of(view.stages)) for view in (serving, target))
+    if budget is not None and not has_begun and rules.limits.missing_in_total(*both):
+        return RolloutStep(serving=serving.name, presence={serving.name: Presence(), **leaving}, phase=Phase.BLOCKED)
+    presence = {serving.name: Presence(), target.name: Presence(), **leaving}
+    return _started(target, serving, presence, rules, is_ready=target.is_complete)
+
+
+def _rolling(
+    target: RevisionView, serving: RevisionView, leaving: Mapping[str, Presence], rules: _Rules
+) -> RolloutStep:
+    """Scale the old revision down as far as it may, and start the new one with the pods that fit."""
+    old, new, limits = serving.stages, target.stages, rules.limits
+    is_ready = rules.has_least(target)
+    sizes = sizes_of(old, new, limits=limits, max_unavailable=rules.policy.max_unavailable)
+    if sizes is None and not is_ready:
+        used = rules.beside + used_by(new)
+        own = next_replicas(old, most=full_of(old), beside=used, limits=limits)
+        presence = {serving.name: Presence(replicas=own), **leaving}
+        return RolloutStep(serving=serving.name, presence=presence, phase=Phase.BLOCKED)
+    sizes = sizes or Sizes(old=_as_is(serving).replicas, new=_as_is(target).replicas)
+    # Until pods of the one have gone, pods of the other do not start.
+    before = next_replicas(old, most=sizes.old, beside=rules.beside + used_by(new), limits=limits)
+    after = next_replicas(new, most=sizes.new, beside=rules.beside + used_by(old, replicas=sizes.old), limits=limits)
+    presence = {serving.name: Presence(replicas=before), target.name: Presence(replicas=after), **leaving}
+    return _started(target, serving, presence, rules, is_ready=is_ready)
+
+
+def _started(
+    target: RevisionView, serving: RevisionView, presence: Mapping[str, Presence], rules: _Rules, *, is_ready: bool
+) -> RolloutStep:
+    """The step of a revision that is to get the requests when it is ready and has answered."""
+    if not is_ready:
         return RolloutStep(serving=serving.name, presence=presence, phase=Phase.STARTING)
-    presence[target.name] = Presence()
-    if not target.is_complete:
-        return RolloutStep(serving=serving.name, presence=presence, phase=Phase.STARTING)
-    if verdict is None or verdict.revision != target.name or not verdict.passed:
+    if not rules.accepts(target):
         return RolloutStep(serving=serving.name, presence=presence, phase=Phase.VERIFYING)
     return RolloutStep(serving=target.name, presence=presence)
 
 
-def _recreate(target: RevisionView, serving: RevisionView, leaving: Mapping[str, Presence]) -> RolloutStep:
-    if any(serving.pods.values()):
-        presence = {serving.name: _drained(serving), **leaving}
-        return RolloutStep(serving=serving.name, presence=presence, phase=Phase.REMOVING_FIRST)
-    return RolloutStep(serving=target.name, presence={target.name: Presence(), **leaving})
+def _recreate(
+    target: RevisionView, serving: RevisionView, leaving: Mapping[str, Presence], rules: _Rules
+) -> RolloutStep:
+    if not any(serving.pods.values()):
+        return RolloutStep(serving=target.name, presence={target.name: Presence(), **leaving})
+    if rules.has_least(target):
+        # It was started with another strategy, and makes the interruption unnecessary.
+        presence = {serving.name: _as_is(serving), target.name: _as_is(target), **leaving}
+        return _started(target, serving, presence, rules, is_ready=True)
+    held = {target.name: _held(target)} if target.pods else {}
+    presence = {serving.name: _drained(serving), **held, **leaving}
+    return RolloutStep(serving=serving.name, presence=presence, phase=Phase.REMOVING_FIRST)
+
+
+def _growing(view: RevisionView, rules: _Rules) -> Presence:
+    """The revision that serves and is wanted: with strategy Rolling it gets the GPUs that other revisions leave."""
+    is_reduced = bool(rules.beside) or any(stage.is_reduced for stage in view.stages.values())
+    if not rules.is_rolling or not view.has_served or not is_reduced:
+        return Presence()
+    most = full_of(view.stages)
+    return Presence(replicas=next_replicas(view.stages, most=most, beside=rules.beside, limits=rules.limits))
+
+
+def _as_is(view: RevisionView) -> Presence:
+    """The revision with the replicas that it has; a stage that has none gets all."""
+    sizes = {name: min(stage.desired or stage.full, stage.full) for name, stage in view.stages.items()}
+    return Presence(replicas=sizes)
+
+
+def _held(view: RevisionView) -> Presence:
+    """The revision with the stages that it has, and no others."""
+    return Presence(running=frozenset(view.pods))
 
 
 def _leaving(views: Sequence[RevisionView]) -> Iterator[tuple[str, Presence]]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from epd_operator.api.untyped import mapping
+from epd_operator.api.untyped import items, mapping
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.pools import Pool
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.objects.identity import REVISION_LABEL, StageKey, all_stages, revision_in
+from epd_operator.objects.identity import REVISION_LABEL, StageKey, all_stages, revision_in, stage_of
 from epd_operator.objects.kinds import DEPLOYMENT, SERVICE
 from epd_operator.objects.pods import has_ended, is_live, is_overdue
-from epd_operator.plan.observation import ChildKey, Observation
+from epd_operator.plan.devices.gpu import Placement, pool_named
+from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
+from epd_operator.plan.replicas import gpus_of, is_reduced, settings_of
 from epd_operator.plan.rollout.history import Record
+from epd_operator.plan.rollout.sizes import GpuPool, Gpus, StageView
 from epd_operator.plan.rollout.steps import RevisionView
 from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.workloads.progress import progress_of
@@ -18,9 +24,14 @@ from epd_operator.plan.workloads.progress import progress_of
 
 def live_revisions(observation: Observation) -> list[str]:
     """Revisions that have a Deployment, in alphabetical order."""
+    return sorted({stage.revision for stage in _live_stages(observation)})
+
+
+def _live_stages(observation: Observation) -> Iterator[StageKey]:
+    """The stages that have a Deployment."""
     names = (key.name for key in observation.children if key.kind == DEPLOYMENT.kind)
     stages = (observation.identity.stage_of_workload(name) for name in names)
-    return sorted({stage.revision for stage in stages if stage is not None})
+    return (stage for stage in stages if stage is not None)
 
 
 def serving_revision(observation: Observation, *, records: Sequence[Record]) -> str | None:
@@ -61,6 +72,7 @@ def _selector(service: Mapping[str, object]) -> Mapping[str, object]:
 def view_of(
     revision: str,
     *,
+    spec: EPDDeploymentSpec | None,
     stages: Sequence[StagePlan],
     records: Sequence[Record],
     observation: Observation,
@@ -69,6 +81,7 @@ def view_of(
 
     Args:
         revision: its name.
+        spec: its spec; None if it is not known.
         stages: its planned stages; empty if its spec is not known.
         records: the records of the object.
         observation: the state of the cluster.
@@ -83,20 +96,61 @@ def view_of(
     return RevisionView(
         name=revision,
         pods=pods,
+        stages={stage.name: _stage_view(stage, spec=spec, observation=observation) for stage in stages if spec},
         is_complete=bool(stages) and all(_is_complete(stage, observation=observation) for stage in stages),
         has_served=was_given_requests or is_available(stages, observation=observation),
     )
 
 
+def _stage_view(stage: StagePlan, *, spec: EPDDeploymentSpec, observation: Observation) -> StageView:
+    settings, progress = settings_of(spec, stage.name), progress_of(observation.deployment_of(stage.key))
+    gpus = gpus_of(settings) if settings is not None else 0
+    is_settled = progress.is_observed and progress.pods == progress.updated
+    return StageView(
+        full=stage.replicas,
+        gpus=gpus,
+        pool=_gpu_pool(pool_named(spec, stage=stage.name, name=stage.pool)) if stage.pool and gpus else None,
+        desired=progress.desired,
+        pods=_pods(stage.key, observation=observation),
+        ready=min(progress.ready, progress.updated) if is_settled else 0,
+        is_reduced=is_reduced(observation.deployment_of(stage.key)),
+    )
+
+
+def _gpu_pool(pool: Pool) -> GpuPool:
+    selector = mapping(Placement(pool=pool).scheduling().get("nodeSelector"))
+    return GpuPool(resource=pool.gpu.resource_name, selector=frozenset(selector.items()), name=pool.name)
+
+
+def gpus_of_removed(observation: Observation, *, known: Iterable[RevisionView]) -> Gpus:
+    """GPUs of pods that have not ended yet although all Deployments of their revision are deleted."""
+    views = tuple(known)
+    names = {view.name for view in views}
+    pools = {stage.pool for view in views for stage in view.stages.values() if stage.pool is not None}
+    found: Gpus = Counter()
+    for pod in observation.pods:
+        if stage_of(pod)[1] in names or not _may_run(pod, observation=observation):
+            continue
+        spec = mapping(pod.get("spec"))
+        limits = [mapping(mapping(c.get("resources")).get("limits")) for c in items(spec.get("containers"))]
+        for pool in pools:
+            if pool.selector <= mapping(spec.get("nodeSelector")).items():
+                amounts = (str(own.get(pool.resource)) for own in limits)
+                found[pool] += sum(int(n) for n in amounts if n.isascii() and n.isdigit())
+    return +found
+
+
 def _pods(stage: StageKey, *, observation: Observation) -> int:
     """Pods of a stage that may still answer requests, including terminating ones."""
-    progress, now = progress_of(observation.deployment_of(stage)), observation.at
-    running = [
-        pod
-        for pod in observation.pods_of(stage)
-        if not has_ended(pod) and not (now is not None and is_overdue(pod, now=now))
-    ]
+    progress = progress_of(observation.deployment_of(stage))
+    running = [pod for pod in observation.pods_of(stage) if _may_run(pod, observation=observation)]
     return max(len(running), progress.pods, 0 if progress.is_observed else progress.desired)
+
+
+def _may_run(pod: KubernetesObject, *, observation: Observation) -> bool:
+    """Whether a pod may still have processes, and so its GPUs: it has not ended, and its node is not lost."""
+    now = observation.at
+    return not has_ended(pod) and not (now is not None and is_overdue(pod, now=now))
 
 
 def _is_complete(stage: StagePlan, *, observation: Observation) -> bool:

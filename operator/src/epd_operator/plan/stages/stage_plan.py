@@ -22,7 +22,7 @@ class StagePlan:
         rollout: limits of its rollouts.
         progress_deadline_seconds: time without progress after which Kubernetes reports it.
         paused: whether its rollouts pause.
-        drained_from: replicas that it had before it was scaled to 0, because its revision is removed; None otherwise.
+        drained_from: replicas that it should have, if a rollout has scaled it down, or not up yet; None otherwise.
     """
 
     key: StageKey

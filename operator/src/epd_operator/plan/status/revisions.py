@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from epd_operator.api.v1alpha1.status import RevisionState, RevisionStatus
 from epd_operator.objects.identity import StageKey, revision_label
 from epd_operator.plan.observation import Observation
-from epd_operator.plan.replicas import gpus_of, settings_of
 from epd_operator.plan.rollout.revisions import Revision, Rollout
 from epd_operator.plan.rollout.steps import Phase
 from epd_operator.plan.status.problem import Problem
 from epd_operator.plan.status.reasons import Reason
+from epd_operator.plan.status.rollout_costs import gpus_text, strategies_text
 from epd_operator.plan.status.stages import StageProgress, stage_problems
 from epd_operator.plan.workloads.progress import progress_of
 
@@ -55,21 +55,20 @@ def starting_problems(rollout: Rollout, stages: Sequence[StageProgress]) -> list
 
 def _blocked(rollout: Rollout, problem: Problem) -> Problem:
     """Pods of the new revision find no node while the old one keeps its nodes: what each way out costs."""
-    gpus, old = _gpus(rollout.target), revision_label(rollout.serving.name)
-    return Problem(
-        Reason.ROLLOUT_BLOCKED,
-        f"{problem.message}: revision {old} keeps its GPUs and serves until the new one is "
-        f"ready, which needs {gpus} GPUs at the same time: add nodes, or set spec.rollout.strategy to Recreate, which "
-        "needs no further GPUs but answers no requests until the new revision is ready",
-    )
+    old = revision_label(rollout.serving.name)
+    message = f"{problem.message}: revision {old} keeps its GPUs and serves until the new one is ready"
+    return Problem(Reason.ROLLOUT_BLOCKED, f"{message}: {strategies_text(rollout)}")
 
 
-def _gpus(revision: Revision) -> int:
-    spec = revision.spec
-    if spec is None:
-        return 0
-    settings = ((stage, settings_of(spec, stage.name)) for stage in revision.stages)
-    return sum(stage.replicas * gpus_of(found) for stage, found in settings if found is not None)
+def _cannot_start(rollout: Rollout) -> Problem:
+    """The new revision is not started, because it has no GPUs by the settings: which are missing."""
+    costs, new, old = rollout.costs, revision_label(rollout.target.name), revision_label(rollout.serving.name)
+    if costs is None or not costs.rolling:
+        what = "both revisions together would have more GPUs than spec.scaling.gpuBudget"
+    else:
+        what = f"beside the pods of revision {old} that must remain, {gpus_text(costs.rolling)} are missing"
+    message = f"revision {new} does not start, and {old} serves on: {what}: {strategies_text(rollout)}"
+    return Problem(Reason.ROLLOUT_BLOCKED, message)
 
 
 def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | None:
@@ -88,6 +87,8 @@ def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | 
         case Phase.STARTING:
             waits = "" if rollout.target.stages else f" when the Service selects only the frontends of revision {old}"
             return Problem(Reason.REVISION_STARTING, f"revision {new} starts{waits}")
+        case Phase.BLOCKED:
+            return _cannot_start(rollout)
         case Phase.NONE:
             return _removing(rollout, observation=observation)
 
