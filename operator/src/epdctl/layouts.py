@@ -132,11 +132,11 @@ def _base(
 
 
 def _is_encode_split(spec: EPDDeploymentSpec) -> bool:
-    """Dynamo's default is to spread the images of a request over all encoders."""
+    """Dynamo's default is to spread the images of a request over all encoders; for groups the operator sets 0."""
     stage = spec.group or spec.pd
     variables = [*(spec.runtime.env or []), *((stage.env or []) if stage else [])]
     values = [variable.value for variable in variables if variable.name == "DYN_SPLIT_ENCODE"]
-    return not values or values[-1] != "0"
+    return values[-1] != "0" if values else spec.group is None
 
 
 def _number(args: Sequence[str], *, flag: str, default: int) -> int:

@@ -18,7 +18,7 @@ from epd_operator.api.v1alpha1.base import DnsLabel
 from epd_operator.api.v1alpha1.env import OWNED_VARIABLE_PREFIXES, OWNED_VARIABLES
 from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, OWNED_MOUNT_PATHS
 from epd_operator.api.v1alpha1.stages import GpuSharingStrategy, Group
-from epd_operator.backends import dynamo
+from epd_operator.backends import dynamo, vllm
 from epd_operator.backends.registry import BACKENDS
 from epd_operator.plan.pods.template import WORKER_USER
 from epd_worker import metrics, mps
@@ -156,4 +156,5 @@ def test_users_cannot_set_the_variables_of_any_rendered_process(decoding: str) -
         names |= {name for p in rendered.parsed(rendered.containers(template)[-1]).processes for name in p.environment}
     assert {"HOME", "NIXL_TELEMETRY_PROMETHEUS_PORT", "DYN_SYSTEM_PORT"} <= names
     open_to_users = {n for n in names if not n.startswith(OWNED_VARIABLE_PREFIXES) and n not in OWNED_VARIABLES}
-    assert open_to_users == {*dynamo.DEFAULT_VARIABLES, *dynamo.FRONTEND_DEFAULT_VARIABLES}
+    of_groups = {*vllm.GROUP_VARIABLES, *vllm.PROCESS_CACHES}
+    assert open_to_users == {*dynamo.DEFAULT_VARIABLES, *dynamo.FRONTEND_DEFAULT_VARIABLES, *of_groups}

@@ -234,11 +234,13 @@ def test_the_environment_table_lists_the_variables_of_the_containers() -> None:
     model = {"name": "m", "tokenSecret": {"name": "s", "key": "k"}}
     given: set[str] = set()
     for topology in ("Aggregated", "CoLocated", "Disaggregated"):
-        for stage in plan_stages(parsed_spec(topology, transfer=transfer, model=model), identity=IDENTITY):
+        group = {"group": {"pool": "gb200", "encoder": {"gpuThreadPercent": 30, "gpuMemoryLimit": "6Gi"}}}
+        changes = group if topology == "CoLocated" else {}
+        for stage in plan_stages(parsed_spec(topology, transfer=transfer, model=model, **changes), identity=IDENTITY):
             for container in stage.pod_template["spec"]["containers"]:
                 env = {variable["name"]: variable.get("value", "") for variable in container["env"]}
-                group = yaml.safe_load(env.pop("EPD_GROUP", "{}"))
-                given.update(env, *(process["env"] for process in group.get("processes", ())))
+                document = yaml.safe_load(env.pop("EPD_GROUP", "{}"))
+                given.update(env, *(process["env"] for process in document.get("processes", ())))
     assert table_names(POD_CONTRACT, "Environment of the processes") == given
 
 

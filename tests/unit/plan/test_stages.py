@@ -180,6 +180,58 @@ def test_a_group_encodes_in_its_own_pod_unless_the_spec_says_otherwise() -> None
     assert "local_encoders" not in json.dumps([pods(spec("Aggregated")), pods(spec("Disaggregated"))])
 
 
+def test_frontends_run_on_the_nodes_that_they_name() -> None:
+    frontend = {
+        "pool": "gb200",
+        "nodeSelector": {"tier": "cpu", "kubernetes.io/arch": "amd64"},
+        "tolerations": [{"key": "kubernetes.io/arch", "operator": "Exists"}],
+        "sharedMemory": "2Gi",
+    }
+    pod = pods(spec(frontend=frontend))["frontend"]["spec"]
+    assert pod["nodeSelector"] == {
+        "tier": "cpu",
+        "nvidia.com/gpu.product": "NVIDIA-GB200",
+        "kubernetes.io/arch": "arm64",
+    }
+    assert pod["tolerations"] == [{"key": "kubernetes.io/arch", "operator": "Exists"}]
+    assert pod["containers"][0]["resources"] == {}
+    assert {"name": "epd-shm", "emptyDir": {"medium": "Memory", "sizeLimit": "2Gi"}} in pod["volumes"]
+    of_rtx = pods(spec(frontend={"pool": "rtx"}))
+    assert of_rtx["frontend"]["spec"]["tolerations"] == of_rtx["encoder"]["spec"]["tolerations"]
+
+
+def test_a_group_has_the_settings_of_nvidias_launch_scripts_and_users_can_change_them() -> None:
+    recipe = {
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "DYN_SPLIT_ENCODE": "0",
+        "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP": "1",
+    }
+    template = pods(spec("CoLocated"))["group"]
+    assert recipe.items() <= env(main(template)).items()
+    folders = [p["env"]["TRITON_CACHE_DIR"] for p in group(template)]
+    assert folders == [f"/var/cache/worker/{name}/triton" for name in ("encoder-0", "encoder-1", "pd")]
+    changed = [{"name": "DYN_SPLIT_ENCODE", "value": "1"}, {"name": "TRITON_CACHE_DIR", "value": "/cache"}]
+    template = pods(spec("CoLocated", group={"pool": "gb200", "env": changed}))["group"]
+    assert env(main(template))["DYN_SPLIT_ENCODE"] == "1"
+    assert all("TRITON_CACHE_DIR" not in p["env"] for p in group(template))
+    for topology in ("Aggregated", "Disaggregated"):
+        assert not any(name in json.dumps(pods(spec(topology))) for name in recipe)
+
+
+def test_processes_of_a_group_get_their_limits_of_mps() -> None:
+    wanted = {
+        "pool": "gb200",
+        "encoder": {"count": 1, "gpuThreadPercent": 30, "gpuMemoryLimit": "6Gi"},
+        "pd": {"gpuThreadPercent": 90},
+    }
+    encoder, pd = group(pods(spec("CoLocated", group=wanted))["group"])
+    assert encoder["env"]["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "30"
+    assert encoder["env"]["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=6144M"
+    assert pd["env"]["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "90"
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in pd["env"]
+    assert "CUDA_MPS_" not in json.dumps(pods(spec("CoLocated")))
+
+
 def test_memory_of_the_shared_gpu_is_budgeted() -> None:
     processes = group(pods(spec("CoLocated", group={"pool": "gb200", "encoder": {"memory": "2Gi"}}))["group"])
     assert processes[0]["env"]["DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES"] == str(2 * 1024**3)

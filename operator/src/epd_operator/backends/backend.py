@@ -77,6 +77,8 @@ class Backend:
         pod_environment: variables for all processes of a pod.
         process_environment: variables for one process, given the transfer mode in the API and the NIXL handshake port.
         encoder_memory_environment: variables that limit the GPU memory of an encoder, given in bytes.
+        group_environment: variables of the processes of a co-located group, which users can set otherwise.
+        process_caches: variables with folders below the cache folder, in which only one process may write.
         metrics: names of its metrics.
         local_flags: flags that concern one process only; on all others the processes of a revision must agree.
         owned_flags: flags that the operator sets or forbids, and for each what to do instead.
@@ -88,6 +90,8 @@ class Backend:
     pod_environment: Mapping[str, str]
     process_environment: Callable[[str, int], dict[str, str]]
     encoder_memory_environment: Callable[[int], dict[str, str]]
+    group_environment: Mapping[str, str]
+    process_caches: Mapping[str, str]
     metrics: EngineMetrics
     local_flags: frozenset[str]
     owned_flags: Mapping[str, str]

@@ -62,6 +62,23 @@ LOCAL_FLAGS = frozenset(
 """Flags that change neither the answers of the model nor what processes send each other. All from EngineArgs in
 https://github.com/vllm-project/vllm/blob/v0.31.0/vllm/engine/arg_utils.py."""
 
+GROUP_VARIABLES = {
+    # One queue of the GPU for the kernels of a process, so that processes do not wait for each other.
+    "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+    # All images of a request go to one encoder. 1, the default of Dynamo, is for encoders on GPUs of their own.
+    "DYN_SPLIT_ENCODE": "0",
+    # Encoders compute no tokens, so they need no warm-up of the kernels for that. PD processes do not read it.
+    "DYN_VLLM_SKIP_ENCODER_ONLY_KERNEL_WARMUP": "1",
+}
+"""As in NVIDIA's launch scripts for encoders and PD on one GPU:
+https://github.com/ai-dynamo/dynamo/blob/main/benchmarks/multimodal/sweep/experiments/epd/scripts/config.sh"""
+PROCESS_CACHES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+}
+"""Caches of compiled kernels, one per process as in the same scripts. HOME is common: it has the downloaded model."""
+
 _LOCAL_ENCODERS = "epd_worker.local_encoders"
 """Dynamo's worker with a client that asks the encoders of its pod (worker_images/src/epd_worker/local_encoders.py)."""
 
@@ -118,6 +135,8 @@ VLLM = Backend(
     pod_environment={"VLLM_HOST_IP": "$(POD_IP)", "VLLM_NIXL_SIDE_CHANNEL_HOST": "$(POD_IP)"},
     process_environment=_process_environment,
     encoder_memory_environment=_encoder_memory_environment,
+    group_environment=GROUP_VARIABLES,
+    process_caches=PROCESS_CACHES,
     metrics=EngineMetrics(
         running="vllm:num_requests_running",
         waiting="vllm:num_requests_waiting",

@@ -59,7 +59,8 @@ def _stage_rules() -> Iterator[Rule]:
 
 def _pool_rule(stage: str) -> Rule:
     return Rule(
-        expression=f"!has(self.{stage}) || self.pools.exists(p, p.name == self.{stage}.pool)",
+        expression=f"!has(self.{stage}) || !has(self.{stage}.pool) "
+        f"|| self.pools.exists(p, p.name == self.{stage}.pool)",
         message="spec.pools has no pool with this name: add the pool, or correct the name",
         field_path=f".{stage}.pool",
     )
@@ -129,7 +130,7 @@ _GPU_MEMORY_RULE = Rule(
 
 SPEC_RULES: tuple[Rule, ...] = (
     *_stage_rules(),
-    *(_pool_rule(stage) for stage in STAGES if stage is not StageName.FRONTEND),
+    *(_pool_rule(stage) for stage in STAGES),
     *_mount_rules("podTemplate", volumes=("podTemplate",)),
     *(
         rule

@@ -10,9 +10,9 @@ from pydantic import Field
 from epd_operator.api.markers import Int, Quantity, Rule, is_quantity
 from epd_operator.api.v1alpha1.arguments import Arguments
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling
-from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, Memory, qualified_keys
+from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, LabelValue, Memory, qualified_keys
 from epd_operator.api.v1alpha1.env import EnvList
-from epd_operator.api.v1alpha1.pod_template import PodTemplate, ResourceRequirements
+from epd_operator.api.v1alpha1.pod_template import PodTemplate, ResourceRequirements, Toleration
 from epd_operator.api.v1alpha1.rollout import Rollout
 
 _LITERAL_VARIABLES = Rule(
@@ -103,6 +103,22 @@ class Frontend(Stage):
         description="How often a request may continue on another worker when its worker is lost. 0: it fails.",
     )
     service: FrontendService = Field(default_factory=FrontendService, description="The Service of the endpoint.")
+    pool: DnsLabel | None = Field(
+        default=None,
+        description="Name of the pool on whose nodes the pods run. They use none of its GPUs. Unset means any node.",
+    )
+    node_selector: Annotated[dict[str, LabelValue], Field(max_length=16)] | None = Field(
+        default=None, description="Labels of the nodes on which the pods run, in addition to those of the pool."
+    )
+    tolerations: Annotated[list[Toleration], Field(max_length=16)] | None = Field(
+        default=None, description="Tolerations for the nodes' taints, in addition to those of the pool."
+    )
+    shared_memory: Memory | None = Field(
+        default=None,
+        description="Size of /dev/shm in each pod. Unset means the default of the container runtime, often 64 MiB.",
+    )
+
+    rules = (qualified_keys("nodeSelector"),)
 
 
 class GpuStage(Stage):
@@ -176,6 +192,13 @@ MAX_GROUP_ENCODERS = 8
 """Maximum number of encoder processes in a co-located group."""
 
 
+GpuThreadPercent = Annotated[Int, Field(ge=1, le=100)]
+_GPU_THREADS = (
+    "Share of the GPU's multiprocessors that the process can use at the same time, in percent "
+    "(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE). Needs gpuSharing.strategy MPS. Unset means all."
+)
+
+
 class EncoderScope(StrEnum):
     """Which encoders the PD process of a group uses."""
 
@@ -191,8 +214,15 @@ class GroupEncoder(ApiModel):
     )
     memory: Memory = Field(
         default="4Gi",
-        description="GPU memory that each encoder can reserve in addition to its weights "
-        "(DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES).",
+        description="Size of the KV cache that the engine of each encoder reserves at its start "
+        "(DYN_VLLM_ENCODER_KV_CACHE_MEMORY_BYTES). Encoding does not use it: NVIDIA's recipe has 4Gi, and 64Mi is the "
+        "default of Dynamo. The weights and what encoding needs come in addition.",
+    )
+    gpu_thread_percent: GpuThreadPercent | None = Field(default=None, description=_GPU_THREADS)
+    gpu_memory_limit: Memory | None = Field(
+        default=None,
+        description="GPU memory that each encoder can allocate, everything included "
+        "(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT). Needs gpuSharing.strategy MPS. Unset means no limit.",
     )
     scope: EncoderScope = Field(
         default=EncoderScope.POD,
@@ -212,6 +242,7 @@ class GroupPrefillDecode(ApiModel):
     gpu_memory_percent: Annotated[Int, Field(ge=1, le=95)] = Field(
         default=78, description="Share of the GPU's memory for weights and KV cache of the PD process, in percent."
     )
+    gpu_thread_percent: GpuThreadPercent | None = Field(default=None, description=_GPU_THREADS)
     env: EnvList | None = Field(default=None, description="Additional environment variables of the PD process.")
     args: Arguments | None = Field(default=None, description="Additional arguments of the PD process.")
 
@@ -238,3 +269,13 @@ class Group(CachingStage):
     )
     encoder: GroupEncoder = Field(default_factory=GroupEncoder, description="The encoder processes.")
     pd: GroupPrefillDecode = Field(default_factory=GroupPrefillDecode, description="The PD process.")
+
+    rules = (
+        Rule(
+            expression="self.gpuSharing.strategy == 'MPS' || !(has(self.encoder.gpuThreadPercent) "
+            "|| has(self.encoder.gpuMemoryLimit) || has(self.pd.gpuThreadPercent))",
+            message="gpuThreadPercent and gpuMemoryLimit are settings of MPS: remove them, or set gpuSharing.strategy "
+            "to MPS",
+            field_path=".gpuSharing.strategy",
+        ),
+    )

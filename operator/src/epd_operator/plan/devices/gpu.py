@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
-from epd_operator.api.v1alpha1.pod_template import SHARED_MEMORY_PATH
+from epd_operator.api.v1alpha1.pod_template import SHARED_MEMORY_PATH, Toleration
 from epd_operator.api.v1alpha1.pools import ARCHITECTURE_LABEL, PRODUCT_LABEL, Pool
+from epd_operator.api.v1alpha1.stages import Group, GroupEncoder
 from epd_operator.api.v1alpha1.topology import StageName
+from epd_operator.backends.dynamo import Role
+from epd_operator.objects.quantities import to_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +23,15 @@ class Placement:
         pool: the pool of nodes; None for a pod without GPUs.
         gpus: GPUs of the pod.
         shared_memory: size of /dev/shm as a quantity; None for the default of the container runtime.
+        node_selector: labels of the nodes; those of the pool take precedence.
+        tolerations: tolerations in addition to those of the pool.
     """
 
     pool: Pool | None = None
     gpus: int = 0
     shared_memory: str | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Toleration] = ()
 
     def limits(self) -> dict[str, str]:
         """GPUs as extended resources of the container that owns them."""
@@ -31,17 +39,12 @@ class Placement:
 
     def scheduling(self) -> dict[str, Any]:
         """The fields of a pod's spec that select nodes."""
-        if self.pool is None:
-            return {}
-        selector = dict(self.pool.node_selector or {})
-        if self.pool.gpu.product is not None:
-            selector[PRODUCT_LABEL] = self.pool.gpu.product
-        if self.pool.gpu.architecture is not None:
-            selector[ARCHITECTURE_LABEL] = self.pool.gpu.architecture
+        selector = {**self.node_selector, **_labels_of_nodes(self.pool)}
         scheduling: dict[str, Any] = {"nodeSelector": selector} if selector else {}
-        if self.pool.tolerations:
+        tolerations = [*(self.pool.tolerations or () if self.pool is not None else ()), *self.tolerations]
+        if tolerations:
             scheduling["tolerations"] = [
-                t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in self.pool.tolerations
+                t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in tolerations
             ]
         return scheduling
 
@@ -54,6 +57,32 @@ class Placement:
     def volume_mounts(self) -> list[dict[str, Any]]:
         """Where containers mount that volume."""
         return [] if self.shared_memory is None else [{"name": "epd-shm", "mountPath": SHARED_MEMORY_PATH}]
+
+
+def mps_limits(group: Group, *, role: Role) -> dict[str, str]:
+    """What a process of a group may use of the shared GPU.
+
+    https://docs.nvidia.com/deploy/mps/appendix-tools-and-interface-reference.html
+    """
+    settings = group.encoder if role is Role.ENCODER else group.pd
+    limits = {}
+    if settings.gpu_thread_percent is not None:
+        limits["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(settings.gpu_thread_percent)
+    if isinstance(settings, GroupEncoder) and settings.gpu_memory_limit is not None:
+        # Number of the GPU in the container, and MiB.
+        limits["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={to_bytes(settings.gpu_memory_limit) // 1024**2}M"
+    return limits
+
+
+def _labels_of_nodes(pool: Pool | None) -> dict[str, str]:
+    if pool is None:
+        return {}
+    labels = dict(pool.node_selector or {})
+    if pool.gpu.product is not None:
+        labels[PRODUCT_LABEL] = pool.gpu.product
+    if pool.gpu.architecture is not None:
+        labels[ARCHITECTURE_LABEL] = pool.gpu.architecture
+    return labels
 
 
 def pool_named(spec: EPDDeploymentSpec, *, stage: StageName, name: str) -> Pool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.pod_template import CACHE_PATH
 from epd_operator.api.v1alpha1.stages import EncoderScope, GpuSharingStrategy, Group
 from epd_operator.backends.dynamo import Role
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.objects.quantities import to_bytes
-from epd_operator.plan.devices.gpu import Placement, pool_named
+from epd_operator.plan.devices.gpu import Placement, mps_limits, pool_named
 from epd_operator.plan.pods.launcher import CONTROL_PORT, group_document, run_group_command, stub_command
 from epd_operator.plan.pods.process import (
     GROUP_SYSTEM_PORT_NAME,
@@ -50,6 +51,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
             command=run_group_command(spec),
             env=[
                 *pod_environment(spec, identity=identity, revision=stage.revision),
+                *literals(backend_of(spec).group_environment),
                 *user_environment(spec.runtime.env, group.env),
                 {"name": "EPD_GROUP", "value": group_document(processes, cuda_mps=cuda_mps)},
             ],
@@ -85,9 +87,20 @@ def _group_processes(spec: EPDDeploymentSpec, *, group: Group) -> list[Process]:
     processes = []
     for slot, (name, role) in enumerate(roles):
         env = process_environment(spec, role=role, discovery_name=name, slot=slot)
+        env += literals(_caches(spec, group=group, name=name))
         if role is Role.ENCODER:
             env += literals(backend_of(spec).encoder_memory_environment(to_bytes(group.encoder.memory)))
+        env += literals(mps_limits(group, role=role))
         env += user_environment(group.encoder.env if role is Role.ENCODER else group.pd.env)
         command = engine_command(spec, role=role, slot=slot, options=encoder if role is Role.ENCODER else pd)
         processes.append(Process(role=role, discovery_name=name, slot=slot, command=command, env=env))
     return processes
+
+
+def _caches(spec: EPDDeploymentSpec, *, group: Group, name: str) -> dict[str, str]:
+    """Folders of one process for compiled kernels, unless the user has set others for all processes."""
+    set_by_user = {variable.name for variable in (*(spec.runtime.env or ()), *(group.env or ()))}
+    caches = backend_of(spec).process_caches
+    return {
+        variable: f"{CACHE_PATH}/{name}/{folder}" for variable, folder in caches.items() if variable not in set_by_user
+    }

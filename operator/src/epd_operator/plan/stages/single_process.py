@@ -47,6 +47,13 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
                 embedding_cache=settings.embedding_cache,
                 gpu_memory_percent=settings.gpu_memory_percent,
             )
+    elif isinstance(settings, Frontend):
+        placement = Placement(
+            pool=pool_named(spec, stage=stage.name, name=settings.pool) if settings.pool is not None else None,
+            shared_memory=settings.shared_memory,
+            node_selector=settings.node_selector or {},
+            tolerations=settings.tolerations or (),
+        )
     command = (
         frontend_command(spec, identity=identity, revision=stage.revision)
         if isinstance(settings, Frontend)
