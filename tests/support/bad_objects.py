@@ -416,4 +416,30 @@ SCALING = [
         {"slo": {"timeToFirstTokenMilliseconds": 0}}),
 ]  # fmt: skip
 
-BAD_OBJECTS = [*STAGES, *POOLS, *CONTAINERS, *PODS, *SCALING, *REST]
+
+def asked(expect: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    """A spec with one request whose answer is known."""
+    request = {"name": "capital", "messages": [{"text": "The capital of France?"}], "expect": expect, **fields}
+    return {"verification": {"requests": [request]}}
+
+
+PARIS = {"text": {"contains": "Paris"}}
+VERIFICATION = [
+    Bad("a request without an expectation", "spec.verification.requests[0].expect", "nothing is expected", asked({})),
+    Bad("two expectations of one text", "spec.verification.requests[0].expect.text", "set exactly one of equals",
+        asked({"text": {"contains": "Paris", "equals": "Paris"}})),
+    Bad("an expectation of a text without a text", "spec.verification.requests[0].expect.text",
+        "set exactly one of equals", asked({"text": {}})),
+    Bad("a regular expression that is none", "spec.verification.requests[0].expect.text.matches", "missing closing )",
+        asked({"text": {"matches": "(Paris"}})),
+    Bad("a tolerance with a unit", "spec.verification.requests[0].expect.logProbabilities.tolerance", "should match",
+        asked({"logProbabilities": {"tolerance": "5%"}})),
+    Bad("a picture that is a path", "spec.verification.requests[0].messages[0].images[0]", "should match",
+        asked(PARIS, messages=[{"text": "What?", "images": ["/pictures/cat.png"]}])),
+    Bad("too large pictures", "spec.verification.requests", "at most 131072 characters",
+        asked(PARIS, messages=[{"text": "What?", "images": ["data:image/png;base64," + "A" * 70000] * 2}])),
+    Bad("the same request twice", "spec.verification.requests[1]", "Duplicate value",
+        {"verification": {"requests": asked(PARIS)["verification"]["requests"] * 2}}),
+]  # fmt: skip
+
+BAD_OBJECTS = [*STAGES, *POOLS, *CONTAINERS, *PODS, *SCALING, *REST, *VERIFICATION]

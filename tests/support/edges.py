@@ -79,6 +79,8 @@ def _numbered(number: int) -> Iterator[str]:
         f"A{number}",
         f"a/b{number}",
         f"2026-11-29T12:00:{number:02}Z",
+        f"{number % 100}",
+        f"https://a/{number}",
     )
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from epd_operator.verification import ask as asking
 from epd_operator.verification.ask import ask
-from epd_operator.verification.candidate import Candidate, FrontendAddress
+from epd_operator.verification.candidate import Asked, Candidate, FrontendAddress
 
 GOOD = {"choices": [{"message": {"content": "Hello"}}]}
 
@@ -34,7 +34,7 @@ async def frontend(handler: Any) -> AsyncIterator[str]:
 
 def candidate(*urls: str) -> Candidate:
     frontends = tuple(FrontendAddress(pod=f"pod-{n}", url=url) for n, url in enumerate(urls))
-    return Candidate(revision="7f3a", model="qwen-vl", needs_pictures=True, frontends=frontends)
+    return Candidate(asked=Asked(revision="7f3a", model="qwen-vl", frontends=frontends), needs_pictures=True)
 
 
 async def test_every_frontend_is_asked_for_text_and_for_a_picture() -> None:

@@ -47,7 +47,7 @@ class World:
 
     async def _ask(self, candidate: Candidate) -> Verdict:
         self.asked.append(candidate)
-        return Verdict(revision=candidate.revision, passed=self.passes, message="asked")
+        return Verdict(revision=candidate.asked.revision, passed=self.passes, message="asked")
 
     def update(self, found: Rollout, observation: Observation | None = None) -> None:
         self.verifier.update(KEY, rollout=found, observation=observation or observed(frontend()))
@@ -61,8 +61,8 @@ def test_ready_frontends_of_the_new_revision_are_asked_for_the_model_that_client
     pods = [frontend("old", revision="initial"), frontend("new"), frontend("starting", ready=False)]
     found = candidate_of(rollout(), observation=observed(*pods))
     assert found is not None
-    assert [(f.pod, f.url) for f in found.frontends] == [("new", "http://10.0.0.7:8000/v1/chat/completions")]
-    assert (found.model, found.needs_pictures) == ("qwen-vl", True)
+    assert [(f.pod, f.url) for f in found.asked.frontends] == [("new", "http://10.0.0.7:8000/v1/chat/completions")]
+    assert (found.asked.model, found.needs_pictures) == ("qwen-vl", True)
 
 
 def test_addresses_that_cannot_belong_to_a_pod_are_not_asked() -> None:
@@ -73,7 +73,7 @@ def test_addresses_that_cannot_belong_to_a_pod_are_not_asked() -> None:
 def test_no_more_than_a_few_frontends_are_asked() -> None:
     found = candidate_of(rollout(), observation=observed(*(frontend(f"f{n}") for n in range(9))))
     assert found is not None
-    assert len(found.frontends) == MAX_FRONTENDS
+    assert len(found.asked.frontends) == MAX_FRONTENDS
 
 
 def test_an_aggregated_revision_may_have_a_model_without_pictures() -> None:
@@ -119,7 +119,7 @@ async def test_the_result_of_one_revision_or_object_says_nothing_about_another()
     world.update(rollout(name="beef"), observed(frontend(revision="beef")))
     assert world.verifier.verdict(KEY, identity=IDENTITY) is None
     await world.tick()
-    assert [candidate.revision for candidate in world.asked] == ["7f3a", "beef"]
+    assert [candidate.asked.revision for candidate in world.asked] == ["7f3a", "beef"]
 
 
 async def test_a_revision_that_is_not_to_be_asked_any_more_is_forgotten() -> None:
@@ -142,3 +142,16 @@ async def test_an_error_in_the_request_is_asked_again_and_stops_nothing() -> Non
     await world.tick()
     assert world.verifier._running == set()
     assert world.verifier._claim_due() == [], "not again at once"
+
+
+async def test_other_questions_are_asked_at_once_because_the_earlier_result_says_nothing_about_them() -> None:
+    world = World()
+    world.passes = False
+    question = {"name": "capital", "messages": [{"text": "Of France?"}], "expect": {"text": {"contains": "Rome"}}}
+    world.update(rollout(spec(verification={"requests": [question]})))
+    await world.tick()
+    question["expect"] = {"text": {"contains": "Paris"}}
+    world.update(rollout(spec(verification={"requests": [question]})))
+    assert world.verifier.verdict(KEY, identity=IDENTITY) is None
+    await world.tick()
+    assert len(world.asked) == 2

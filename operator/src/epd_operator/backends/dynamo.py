@@ -129,6 +129,16 @@ INTER_TOKEN_LATENCY = "dynamo_frontend_inter_token_latency_seconds"  # noqa: S10
 IN_FLIGHT_REQUESTS = "dynamo_component_inflight_requests"
 PICKUP_QUEUE = "dynamo_work_handler_queue_depth"
 REQUEST_SECONDS = "dynamo_component_request_duration_seconds"
+INSTANCE_LABEL = "worker_id"
+"""Label of all metrics of a process with the hexadecimal number of its instance in discovery."""
+
+INSTANCE_HEADER = "X-Dynamo-Worker-Instance-Id"
+"""Header of a request that names the instance of the worker that must answer, as a decimal number. Seen with Dynamo
+1.6.1 and the router modes round-robin and kv: a frontend answers with status 400 if it does not know the instance.
+``DYN_DISABLE_FRONTEND_NVEXT`` makes it ignore the header and the field below:
+https://docs.nvidia.com/dynamo/v1.6.0/reference/cli/frontend"""
+TELL_WORKER = {"nvext": {"extra_fields": ["worker_id"]}}
+"""Field of a request with which the answer contains the instance of the worker, ``nvext.worker_id``."""
 
 
 def needs_kv_events(routing: str) -> bool:

@@ -1,23 +1,26 @@
-"""What a new revision is asked, and what counts as an answer."""
+"""What a revision is asked."""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from epd_operator.api.untyped import items, mapping
+from epd_operator.api.v1alpha1.verification import Expectation, Message, Verification, VerificationRequest
+from epd_operator.backends.dynamo import TELL_WORKER
 from epd_operator.objects.text import one_line
 
 _MAX_TOKENS = 8
+_CANDIDATES = 5
+"""Most probable tokens that are compared for each token of an answer."""
+_MAX_QUOTED = 100
 _PICTURE_PIXELS = 224
 """Side of the picture: the input size of most vision encoders, so that no processor refuses it as too small."""
-_REFUSALS = (400, 404, 415, 422)
-"""HTTP statuses with which a frontend or an engine refuses pictures as such."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,39 +29,96 @@ class Question:
 
     Attributes:
         name: what is asked, in messages.
-        body: body of the request, in JSON.
+        messages: messages of the chat.
+        max_tokens: maximum length of the answer.
+        expect: what the answer must fulfil; None: any answer will do.
         may_be_refused: whether a refusal counts as an answer, because the model may take no pictures.
     """
 
     name: str
-    body: bytes
+    messages: tuple[Message, ...]
+    max_tokens: int = _MAX_TOKENS
+    expect: Expectation | None = None
     may_be_refused: bool = False
 
+    @property
+    def has_pictures(self) -> bool:
+        """Whether encoders are needed for the answer."""
+        return any(message.images for message in self.messages)
 
-def questions(*, model: str, needs_pictures: bool) -> tuple[Question, ...]:
-    """A request with text, and one with a picture.
+    @property
+    def is_compared(self) -> bool:
+        """Whether the answer is compared with that of another revision."""
+        return self.expect is not None and self.expect.log_probabilities is not None
+
+    def body(self, *, model: str, nonce: bytes = b"") -> bytes:
+        """The body of the request, in JSON.
+
+        Args:
+            model: name of the model that clients use.
+            nonce: is appended to the files of pictures, so that no cache of embeddings knows them. Decoders ignore
+                what follows the picture.
+        """
+        compared = {"logprobs": True, "top_logprobs": _CANDIDATES} if self.is_compared else {}
+        request = {
+            "model": model,
+            "messages": [
+                {"role": message.role.value, "content": list(_content(message, nonce=nonce))}
+                for message in self.messages
+            ],
+            "max_tokens": self.max_tokens,
+            "temperature": 0,
+            "stream": False,
+            **compared,
+            **TELL_WORKER,
+        }
+        return json.dumps(request).encode()
+
+
+def _content(message: Message, *, nonce: bytes) -> Iterator[Mapping[str, Any]]:
+    for image in message.images or ():
+        yield {"type": "image_url", "image_url": {"url": _with_nonce(image, nonce)}}
+    yield {"type": "text", "text": message.text}
+
+
+def _with_nonce(image: str, nonce: bytes) -> str:
+    head, separator, data = image.partition(";base64,")
+    if not nonce or not separator:
+        return image
+    try:
+        file = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return image
+    return f"{head}{separator}{base64.b64encode(file + nonce).decode()}"
+
+
+def questions(*, needs_pictures: bool) -> tuple[Question, ...]:
+    """A request with text, and one with a picture, which every model can answer somehow.
 
     Args:
-        model: name of the model that clients use.
         needs_pictures: whether the revision has encoders, so its model takes pictures.
     """
-    text = {"type": "text", "text": "Answer with one word."}
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_picture()}"}}
+    text = "Answer with one word."
+    picture = Message(text=text, images=[f"data:image/png;base64,{_picture()}"])
     return (
-        Question(name="text", body=_body(model, text)),
-        Question(name="picture", body=_body(model, text, picture), may_be_refused=not needs_pictures),
+        Question(name="text", messages=(Message(text=text),)),
+        Question(name="picture", messages=(picture,), may_be_refused=not needs_pictures),
     )
 
 
-def _body(model: str, *content: Mapping[str, Any]) -> bytes:
-    request = {
-        "model": model,
-        "messages": [{"role": "user", "content": list(content)}],
-        "max_tokens": _MAX_TOKENS,
-        "temperature": 0,
-        "stream": False,
-    }
-    return json.dumps(request).encode()
+def known_questions(verification: Verification | None) -> tuple[Question, ...]:
+    """The requests of the spec, whose answers are known."""
+    return tuple(map(_known, verification.requests)) if verification is not None else ()
+
+
+def _known(request: VerificationRequest) -> Question:
+    asked = one_line(request.messages[-1].text, limit=_MAX_QUOTED)
+    return Question(
+        name=f'{request.name}, "{asked}"',
+        messages=tuple(request.messages),
+        max_tokens=request.max_tokens,
+        expect=request.expect,
+    )
 
 
 def _picture() -> str:
@@ -70,30 +130,3 @@ def _picture() -> str:
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
     )
     return base64.b64encode(png).decode()
-
-
-def fault_of(question: Question, *, status: int, body: bytes) -> str | None:
-    """Why the answer is none; None if the question is answered. The answer is untrusted."""
-    if question.may_be_refused and status in _REFUSALS:
-        return None
-    if status != 200:
-        return f"HTTP {status}: {one_line(_error_in(body))}"
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return f"the answer is not JSON: {one_line(body.decode(errors='replace'), limit=128)}"
-    choices = items(mapping(answer).get("choices"))
-    if not choices or not mapping(choices[0].get("message")):
-        return "the answer has no message"
-    return None
-
-
-def _error_in(body: bytes) -> str:
-    """The message of an error, as Dynamo and OpenAI write it; otherwise the body."""
-    text = body.decode(errors="replace")
-    try:
-        answer = mapping(json.loads(text))
-    except (ValueError, RecursionError):
-        return text
-    message = mapping(answer.get("error")).get("message") or answer.get("message")
-    return message if isinstance(message, str) else text

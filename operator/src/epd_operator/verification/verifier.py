@@ -23,6 +23,12 @@ TICK_SECONDS = 1.0
 FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 60.0
 
+
+def _is_same(one: Candidate, other: Candidate) -> bool:
+    """Whether a result for one of them holds for the other: the same revision, and the same questions."""
+    return (one.asked.revision, one.questions) == (other.asked.revision, other.questions)
+
+
 Ask = Callable[[Candidate], Awaitable[Verdict]]
 
 
@@ -66,7 +72,7 @@ class Verifier:
         case = self._cases.get(key)
         if candidate is None:
             self.forget(key)
-        elif case is None or (case.identity, case.candidate.revision) != (identity, candidate.revision):
+        elif case is None or case.identity != identity or not _is_same(case.candidate, candidate):
             self._cases[key] = _Case(identity=identity, candidate=candidate, due=self._clock())
         else:
             case.candidate = candidate

@@ -51,6 +51,11 @@ def test_a_change_of_what_processes_send_or_answer_needs_a_new_revision(change: 
         {"drain": {"timeoutSeconds": 7}},
         {"networkPolicy": {"mode": "Unmanaged"}},
         {"rollout": {"strategy": "Recreate", "paused": True}},
+        {
+            "verification": {
+                "requests": [{"name": "a", "messages": [{"text": "b"}], "expect": {"text": {"equals": "c"}}}]
+            }
+        },
         {"model": {**raw_spec()["model"], "tokenSecret": {"name": "hf", "key": "token"}}},
     ],
     ids=str,

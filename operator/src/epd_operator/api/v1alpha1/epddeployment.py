@@ -32,6 +32,7 @@ from epd_operator.api.v1alpha1.stages import (
 )
 from epd_operator.api.v1alpha1.status import EPDDeploymentStatus
 from epd_operator.api.v1alpha1.topology import Topology
+from epd_operator.api.v1alpha1.verification import Verification
 from epd_operator.backends.registry import Framework
 
 
@@ -250,6 +251,9 @@ class EPDDeploymentSpec(ApiModel):
     drain: Drain = Field(default_factory=Drain, description="Graceful termination of pods.")
     rollout: RevisionRollout = Field(
         default_factory=RevisionRollout, description="How a new revision replaces the one that serves."
+    )
+    verification: Verification | None = Field(
+        default=None, description="Requests with known answers that a new revision must answer before it serves."
     )
     scaling: Scaling = Field(default_factory=Scaling, description="Autoscaling settings for all stages.")
     slo: ServiceLevel | None = Field(default=None, description="Latency objectives for autoscaling.")
