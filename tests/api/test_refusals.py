@@ -23,7 +23,8 @@ def test_the_valid_objects_that_the_bad_ones_are_derived_from_are_accepted(
 def test_the_api_server_refuses(api_server: ApiServer, bad: Bad) -> None:
     answer = api_server.client.create(COLLECTION, bad.object(), dry_run=True)
     assert answer.status == 422, answer.body
-    assert "evaluating rule" not in answer.message
+    # Only an invalid regular expression makes a rule itself fail: CEL has no way to ask whether a text is one.
+    assert "evaluating rule" not in answer.message or "error parsing regexp" in answer.message
     fields = [field for field, _ in answer.causes if field != "<nil>"]
     assert fields == [bad.field, *bad.also], answer.message
     assert bad.message in answer.message

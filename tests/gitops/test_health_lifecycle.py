@@ -114,6 +114,14 @@ PHASES = {
         kstatus=Health.IN_PROGRESS,
         live=False,
     ),
+    "wrong answers": Expected(
+        reach=life.wrong_answers,
+        health=Health.FAILED,
+        reason="WrongAnswers",
+        available=True,
+        kstatus=Health.IN_PROGRESS,
+        live=False,
+    ),
     "revision removing": of_revision(life.revision_removing, reason="RevisionRemoving"),
     "rollout paused": of_revision(life.rollout_paused, reason="RolloutPaused"),
     "rollout blocked": Expected(

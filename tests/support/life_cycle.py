@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from epd_operator.objects.identity import Key
+from epd_operator.objects.identity import INITIAL_REVISION, Identity, Key
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD
 from epd_operator.objects.pods import is_ready
+from epd_operator.plan.observation import Findings, Observation
+from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.reconcile.reconciler import Reconciler
 from support.operated import PRIMARIES, World
 from support.rollouts import Verifier
@@ -237,6 +239,24 @@ async def revision_verifying(world: World) -> None:
 
 async def verification_failed(world: World) -> None:
     await _verified(world, passes=False, reason="VerificationFailed")
+
+
+class _Canary:
+    """Stands for the requests of the operator to the workers of the revision that serves."""
+
+    def findings(self, _key: Key, *, identity: Identity) -> Findings:  # noqa: ARG002
+        return Findings(revision=INITIAL_REVISION, doubtful="1 of 2 answers of pod worker-0: expected Paris, got Rome")
+
+    def update(self, _key: Key, *, rollout: Rollout, observation: Observation) -> None:
+        pass
+
+    def forget(self, _key: Key) -> None:
+        pass
+
+
+async def wrong_answers(world: World) -> None:
+    await _served(world)
+    await Reconciler(world.cluster, canary=_Canary()).reconcile(Key(world.namespace, "qwen"))
 
 
 async def revision_removing(world: World) -> None:

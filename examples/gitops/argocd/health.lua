@@ -10,6 +10,7 @@ local needs_a_person = {
   ProgressDeadlineExceeded = true,
   VerificationFailed = true,
   VolumeNotReady = true,
+  WrongAnswers = true,
 }
 
 -- true: an object is Healthy as soon as requests are answered, also during a rollout or while a pod finds no node.

@@ -28,6 +28,8 @@ from epd_operator.telemetry.metrics import Metrics
 from epd_operator.telemetry.reports import Reports
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
 from epd_operator.verification.ask import ask
+from epd_operator.verification.canary import Canary
+from epd_operator.verification.survey import survey
 from epd_operator.verification.verifier import Verifier
 from epd_operator.watch import kopf_watch
 
@@ -66,12 +68,14 @@ def make_leader_tasks(
         now=utc_now,
     )
     verifier = Verifier(ask=ask, enqueue=queue.add, clock=clock)
+    canary = Canary(survey=survey, enqueue=queue.add, clock=clock)
     crds = CrdCheck(cluster, on_result=metrics.crds.observe)
     reconciler = Reconciler(
         cluster,
         settings=settings,
         scaling=autoscaler,
         verification=verifier,
+        canary=canary,
         reports=Reports(metrics=metrics.objects, recorder=recorder),
         crd_problem=crds.problem,
     )
@@ -83,6 +87,7 @@ def make_leader_tasks(
             partial(pool.run, workers),
             autoscaler.run,
             verifier.run,
+            canary.run,
             recorder.run,
             partial(crds.run, queue=queue, known=pool.known_keys, random=jitter),
             partial(listing, namespaces=namespaces, random=jitter, clock=clock),

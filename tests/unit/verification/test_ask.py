@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from epd_operator.verification import ask as asking
+from epd_operator.verification import send as sending
 from epd_operator.verification.ask import ask
 from epd_operator.verification.candidate import Asked, Candidate, FrontendAddress
 
@@ -75,9 +75,9 @@ async def test_a_server_that_does_not_answer_in_time_is_no_answer(monkeypatch: p
         await response.write(b"{")
         await request.content.read()
         while True:
-            await asking.asyncio.sleep(0.01)
+            await sending.asyncio.sleep(0.01)
 
-    monkeypatch.setattr(asking, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.05)
     async with frontend(hang) as url:
         verdict = await ask(candidate(url))
     assert not verdict.passed

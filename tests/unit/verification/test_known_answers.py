@@ -2,97 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import web
 
 from epd_operator.api.v1alpha1.topology import StageName
-from epd_operator.api.v1alpha1.verification import Verification
 from epd_operator.loads.targets import Target
 from epd_operator.plan.observation import Verdict
 from epd_operator.verification.ask import MAX_REQUESTS, ask, attempts
-from epd_operator.verification.candidate import Asked, Candidate, FrontendAddress
+from epd_operator.verification.candidate import Asked, Candidate
 from epd_operator.verification.instances import instance_in
-from epd_operator.verification.requests import Question, known_questions
+from epd_operator.verification.requests import Question
+from support.verification_servers import CIRCLE, EQUALS, Revision, known, served
 
 PAGES = Path(__file__).parents[1] / "loads" / "pages"
-CIRCLE = {"text": "What is in the picture?", "images": ["data:image/png;base64,AAAA"]}
-SHARES = {"red circle": -0.1, "blue square": -2.4}
-
-
-def known(*, messages: Sequence[Any] = ({"text": "What is it?"},), **expect: Any) -> tuple[Question, ...]:
-    request = {"name": "shape", "messages": list(messages), "expect": expect}
-    return known_questions(Verification.model_validate({"requests": [request]}))
-
-
-EQUALS = known(text={"equals": "red circle"})
-
-
-class Revision:
-    """Frontends and workers in one server: worker N is instance 0xa0 + N, with page /N.
-
-    Attributes:
-        texts: what each worker answers.
-        asked: who was asked to answer the known question, in order; None: any worker.
-        has_numbers: whether pages contain the numbers.
-        logprob: natural logarithm of the probability of the answer; None: not part of it.
-    """
-
-    def __init__(self, *texts: str, has_numbers: bool = True, logprob: float | None = None) -> None:
-        self.texts = texts
-        self.asked: list[int | None] = []
-        self.has_numbers = has_numbers
-        self.logprob = logprob
-        self.url = ""
-
-    async def answer(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        text = str(body["messages"][0]["content"][-1]["text"])
-        if "one word" in text:
-            return web.json_response({"choices": [{"message": {"content": "Hello"}}]})
-        number = request.headers.get("X-Dynamo-Worker-Instance-Id")
-        worker = int(number) - 0xA0 if number is not None else None
-        self.asked.append(worker)
-        text = self.texts[worker if worker is not None else (len(self.asked) - 1) % len(self.texts)]
-        choice: dict[str, Any] = {"message": {"content": text}}
-        if self.logprob is not None:
-            candidates = [{"token": t, "logprob": self.logprob if t == text else v} for t, v in SHARES.items()]
-            choice["logprobs"] = {"content": [{"token": text, "logprob": self.logprob, "top_logprobs": candidates}]}
-        return web.json_response({"choices": [choice]})
-
-    async def page(self, request: web.Request) -> web.Response:
-        label = f',worker_id="{0xA0 + int(request.match_info["n"]):x}"' if self.has_numbers else ""
-        return web.Response(text=f'dynamo_component_inflight_requests{{dynamo_endpoint="generate"{label}}} 0\n')
-
-    def as_asked(self, *, encoders: int = 0, name: str = "7f3a") -> Asked:
-        workers = [
-            Target(pod=f"pd-{n}", stage=StageName.PD, ready=True, url=f"{self.url}/{n}") for n in range(len(self.texts))
-        ]
-        frontend = FrontendAddress(pod="frontend-0", url=f"{self.url}/v1/chat/completions")
-        return Asked(revision=name, model="qwen-vl", frontends=(frontend,), workers=tuple(workers), encoders=encoders)
-
-
-@asynccontextmanager
-async def served(*revisions: Revision) -> AsyncIterator[None]:
-    runners = []
-    for revision in revisions:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", revision.answer)
-        app.router.add_get("/{n}", revision.page)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        revision.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        runners.append(runner)
-    try:
-        yield
-    finally:
-        for runner in runners:
-            await runner.cleanup()
 
 
 async def verdict_on(
@@ -120,8 +44,7 @@ async def test_one_worker_with_a_wrong_answer_fails_the_revision_with_question_e
     verdict = await verdict_on(Revision("red circle", "blue square"), EQUALS)
     assert not verdict.passed
     assert verdict.message == (
-        'request shape, "What is it?" to pod frontend-0 for an answer of pd-1: expected the text "red circle", got '
-        '"blue square"'
+        'request shape, "What is it?" to pod pd-1: expected the text "red circle", got "blue square"'
     )
 
 

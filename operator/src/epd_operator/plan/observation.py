@@ -84,6 +84,23 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What the workers of a revision last answered to requests with known answers.
+
+    Attributes:
+        revision: name of the revision.
+        right: pods whose answers were all as expected.
+        wrong: pods that answered a request otherwise each time, with the request and the answer.
+        doubtful: a wrong answer for which no single worker can be blamed; empty if there is none.
+    """
+
+    revision: str
+    right: tuple[str, ...] = ()
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    doubtful: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One EPDDeployment with everything that belongs to it, at one moment.
 
@@ -101,6 +118,7 @@ class Observation:
         decisions: the last scaling decisions of stages that the operator scales.
         loads: requests of each pod of these stages, as last measured.
         verdict: the last answer through the frontends of a revision that has not served yet.
+        findings: what the workers of the revision that serves last answered.
         at: the time of the observation; None if it is not known.
         crd_problem: why the CRDs are too old for this operator; empty if they are not, or if it is not known.
     """
@@ -118,6 +136,7 @@ class Observation:
     decisions: Mapping[StageKey, Decision] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
     verdict: Verdict | None = None
+    findings: Findings | None = None
     at: datetime | None = None
     crd_problem: str = ""
 

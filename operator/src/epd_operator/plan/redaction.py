@@ -54,6 +54,12 @@ class Redactor:
             observation,
             verdict=observation.verdict
             and replace(observation.verdict, message=self.redact(observation.verdict.message)),
+            findings=observation.findings
+            and replace(
+                observation.findings,
+                wrong={pod: self.redact(fault) for pod, fault in observation.findings.wrong.items()},
+                doubtful=self.redact(observation.findings.doubtful),
+            ),
             pod_events=tuple(replace(event, message=self.redact(event.message)) for event in observation.pod_events),
             pods=tuple({**pod, "status": self._redact_messages(pod.get("status", {}))} for pod in observation.pods),
             children={

@@ -20,7 +20,7 @@ from epd_operator.cluster.pod_events import PodEvents
 from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import Settings
-from epd_operator.plan.observation import Admitted, ChildKey, Observation, Verdict
+from epd_operator.plan.observation import Admitted, ChildKey, Findings, Observation, Verdict
 from epd_operator.plan.planner import DEFAULTS, make_plan
 from epd_operator.plan.redaction import Redactor
 from epd_operator.plan.rollout.history import recorded_specs
@@ -95,6 +95,19 @@ class VerificationPort(Protocol):
         """Drop the state of an object that does not exist any more."""
 
 
+class CanaryPort(Protocol):
+    """The part of the canary that the reconciler uses."""
+
+    def findings(self, key: Key, *, identity: Identity) -> Findings | None:
+        """What the workers of the revision that serves last answered."""
+
+    def update(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
+        """Pass on the revisions, and the observation of a reconcile."""
+
+    def forget(self, key: Key) -> None:
+        """Drop the state of an object that does not exist any more."""
+
+
 def _no_problem() -> str:
     """The CRDs are not checked."""
     return ""
@@ -114,6 +127,7 @@ class Reconciler:
         now: Callable[[], datetime] = utc_now,
         scaling: ScalingPort | None = None,
         verification: VerificationPort | None = None,
+        canary: CanaryPort | None = None,
         reports: ReportPort | None = None,
         crd_problem: Callable[[], str] = _no_problem,
     ) -> None:
@@ -123,6 +137,7 @@ class Reconciler:
         self._now = now
         self._scaling = scaling
         self._verification = verification
+        self._canary = canary
         self._reports = reports
         self._crd_problem = crd_problem
         self._admissions = Admissions()
@@ -189,10 +204,13 @@ class Reconciler:
         if self._verification is not None:
             verdict = self._verification.verdict(key, identity=observation.identity)
             observation = replace(observation, verdict=verdict)
+        if self._canary is not None:
+            findings = self._canary.findings(key, identity=observation.identity)
+            observation = replace(observation, findings=findings)
         return replace(observation, crd_problem=self._crd_problem(), admitted=self._admissions.of(key))
 
     def _pass_on(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
-        """Pass on what the autoscaler and the verifier need."""
+        """Pass on what the autoscaler, the verifier and the canary need."""
         serving = rollout.serving
         if self._scaling is not None and serving.spec is not None:
             self._scaling.update(
@@ -204,6 +222,8 @@ class Reconciler:
             )
         if self._verification is not None:
             self._verification.update(key, rollout=rollout, observation=observation)
+        if self._canary is not None:
+            self._canary.update(key, rollout=rollout, observation=observation)
 
     async def _write_status(
         self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
@@ -236,6 +256,8 @@ class Reconciler:
         self._admissions.forget(key)
         if self._verification is not None:
             self._verification.forget(key)
+        if self._canary is not None:
+            self._canary.forget(key)
         if self._scaling is not None:
             self._scaling.forget(key)
         if self._reports is not None:

@@ -108,13 +108,16 @@ def _error_in(body: bytes) -> str:
     return message if isinstance(message, str) else text
 
 
-def fault_in(answer: Answer, *, expect: Expectation, reference: Answer | None) -> str | None:
+def fault_in(
+    answer: Answer, *, expect: Expectation, reference: Answer | None, whose: str = "the revision that serves"
+) -> str | None:
     """What is wrong with an answer; None if it is as expected.
 
     Args:
         answer: the answer.
         expect: what is expected.
-        reference: the answer of the revision that serves to the same question; None if there is none.
+        reference: an answer to the same question, whose log-probabilities are expected; None if there is none.
+        whose: who gave the reference.
     """
     if expect.text is not None and not _fulfils(answer.text, expect.text):
         return f"expected {_described(expect.text)}, got {_quoted(answer.text)}"
@@ -125,8 +128,8 @@ def fault_in(answer: Answer, *, expect: Expectation, reference: Answer | None) -
     if fault is None:
         return None
     return (
-        f"expected the probabilities of {_quoted(reference.text)}, the answer of the revision that serves, got "
-        f"{_quoted(answer.text)}: {fault}"
+        f"expected the probabilities of {_quoted(reference.text)}, the answer of {whose}, got {_quoted(answer.text)}: "
+        f"{fault}"
     )
 
 

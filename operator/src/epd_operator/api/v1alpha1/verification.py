@@ -48,8 +48,8 @@ class Message(ApiModel):
     text: Annotated[str, Field(min_length=1, max_length=16384)] = Field(description="Text of the message.")
     images: Annotated[list[Picture], Field(max_length=4)] | None = Field(
         default=None,
-        description="Pictures before the text, data:image/png;base64, and the file in base64, or URLs with https:// that "
-        "the pods can reach.",
+        description="Pictures before the text: data:image/png;base64, and the file in base64, or URLs with https:// "
+        "that the pods can reach.",
     )
 
 
@@ -117,10 +117,18 @@ class VerificationRequest(ApiModel):
 
 
 class Verification(ApiModel):
-    """Requests with known answers. A new revision that answers wrongly does not get the requests of clients."""
+    """Requests with known answers. A new revision that answers wrongly does not get the requests of clients.
+
+    The workers of the revision that serves are asked again and again, and the condition Ready reports wrong answers.
+    """
 
     requests: Annotated[list[VerificationRequest], Field(min_length=1, max_length=MAX_REQUESTS), ListMap(("name",))] = (
         Field(description="The requests. Do not put secrets into them: status and Events quote them.")
+    )
+
+    interval_seconds: Annotated[Int, Field(ge=60, le=86400)] = Field(
+        default=900,
+        description="Time between two rounds of the requests to the workers of the revision that serves, in seconds.",
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -17,7 +17,13 @@ from epd_operator.plan.replicas import is_internal
 from epd_operator.plan.rollout.steps import Phase
 from epd_operator.plan.status.problem import MAX_MESSAGE, Problem
 from epd_operator.plan.status.reasons import ConditionType, Reason
-from epd_operator.plan.status.revisions import revision_statuses, rollout_problem, starting_problems, summary_of
+from epd_operator.plan.status.revisions import (
+    revision_statuses,
+    rollout_problem,
+    starting_problems,
+    summary_of,
+    wrong_answers,
+)
 from epd_operator.plan.status.stages import StageProgress, scaling_status, stage_problems, stage_progress
 from epd_operator.plan.workloads.progress import progress_of
 
@@ -182,6 +188,9 @@ def _unready(progress: Mapping[str, list[StageProgress]], *, plan: Plan, observa
     decides = rollout.phase in (Phase.PAUSED, Phase.REMOVING_FIRST)
     if waits is not None and (first is None or not waits.reason.is_progress or decides):
         return waits
+    wrong = wrong_answers(rollout, observation=observation)
+    if wrong is not None and (first is None or first.reason.is_progress):
+        return wrong
     if first is None and plan.delete:
         message = f"removing objects that the spec no longer needs: {_names(plan.delete)}"
         return Problem(Reason.SCALING_DOWN, message)

@@ -105,6 +105,7 @@ class Reason(StrEnum):
     SCHEDULING_GATED = "SchedulingGated", _pods(rank=10)
     PODS_FAILED = "PodsFailed", _pods(rank=11)
     VERIFICATION_FAILED = "VerificationFailed", _pods(rank=12)
+    WRONG_ANSWERS = "WrongAnswers", _pods(rank=12)
     PODS_REFUSED = "PodsRefused", _pods(rank=12)
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", _pods(rank=13)
 

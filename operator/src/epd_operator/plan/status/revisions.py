@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from epd_operator.api.v1alpha1.status import RevisionState, RevisionStatus
 from epd_operator.objects.identity import StageKey, revision_label
+from epd_operator.objects.pods import is_live, name_of
 from epd_operator.plan.observation import Observation
 from epd_operator.plan.rollout.revisions import Revision, Rollout
 from epd_operator.plan.rollout.steps import Phase
@@ -100,6 +101,25 @@ def _verification_problem(rollout: Rollout, *, observation: Observation) -> Prob
         return Problem(Reason.REVISION_VERIFYING, message)
     message = f"revision {new} does not get the requests, because it does not answer as expected: {verdict.message}"
     return Problem(Reason.VERIFICATION_FAILED, message)
+
+
+def wrong_answers(rollout: Rollout, *, observation: Observation) -> Problem | None:
+    """Which workers of the revision that serves answer wrongly; None if none is known that still exists."""
+    findings, pods = observation.findings, {name_of(pod) for pod in observation.pods if is_live(pod)}
+    if findings is None or findings.revision != rollout.serving.name:
+        return None
+    wrong = {pod: fault for pod, fault in findings.wrong.items() if pod in pods}
+    right = [pod for pod in findings.right if pod in pods]
+    if not wrong:
+        text = f"a worker does not always answer as expected: {findings.doubtful}; an encoder may be the cause"
+        return Problem(Reason.WRONG_ANSWERS, text) if findings.doubtful else None
+    pod, fault = next(iter(wrong.items()))
+    if not right:
+        advice = "no worker answers right: the cause may be the model, an encoder or the expectation"
+    else:
+        advice = f"{len(right)} answer right: replace it with kubectl delete pod {pod}"
+    workers = f"{len(wrong)} of {len(wrong) + len(right)} workers"
+    return Problem(Reason.WRONG_ANSWERS, f"{workers} answer wrongly, for example pod {pod} ({fault}); {advice}")
 
 
 def _removing(rollout: Rollout, *, observation: Observation) -> Problem | None:
