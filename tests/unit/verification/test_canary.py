@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.objects.identity import COMPONENT_LABEL, REVISION_LABEL, Identity, Key
 from epd_operator.plan.observation import Findings, Observation
@@ -77,6 +79,17 @@ def test_ready_workers_of_the_revision_that_serves_are_asked_with_the_number_of_
     assert subject is not None
     assert [worker.pod for worker in subject.asked.workers] == ["pd-0", "pd-1"]
     assert (subject.asked.encoders, subject.interval) == (2, INTERVAL)
+
+
+@pytest.mark.parametrize(("scope", "encoders"), [("Pod", 3), ("Deployment", 6)])
+def test_each_worker_of_a_group_is_asked_once_per_encoder_that_it_uses(scope: str, encoders: int) -> None:
+    group = {"pool": "gb200", "encoder": {"count": 3, "scope": scope}}
+    wanted = spec("CoLocated", group=group, verification={"requests": [REQUEST]})
+    ports = [{"name": f"system-{slot}", "containerPort": 9090 + slot} for slot in range(4)]
+    groups = [{**pod(f"group-{n}", "group"), "spec": {"containers": [{"name": "pd", "ports": ports}]}} for n in (0, 1)]
+    subject = subject_of(serving(wanted), observation=observed(pod("frontend", "frontend"), *groups))
+    assert subject is not None
+    assert subject.asked.encoders == encoders
 
 
 def test_nothing_is_asked_during_a_rollout_without_known_answers_or_without_workers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.stages import EncoderScope
 from epd_operator.api.v1alpha1.topology import StageName, Topology
 from epd_operator.loads.targets import Target, address_of, targets_of
 from epd_operator.objects.identity import StageKey
@@ -39,7 +40,7 @@ class Asked:
         model: name of the model that clients use.
         frontends: its ready frontends.
         workers: metrics pages of its ready pods that frontends send requests to.
-        encoders: number of its ready encoders.
+        encoders: number of encoders that each worker uses.
     """
 
     revision: str
@@ -93,8 +94,8 @@ def asked_of(spec: EPDDeploymentSpec, *, revision: str, observation: Observation
     workers = [target for target in targets_of(pods) if target.ready]
     encoders = sum(is_live(p) and is_ready(p) for p in observation.pods_of(StageKey(StageName.ENCODER, revision)))
     if spec.group is not None:
-        # A PD process takes encoders of other groups too.
-        encoders = len(workers) * spec.group.encoder.count
+        is_shared = spec.group.encoder.scope is EncoderScope.DEPLOYMENT
+        encoders = spec.group.encoder.count * (len(workers) if is_shared else 1)
     return Asked(
         revision=revision,
         model=spec.model.served_name or spec.model.name,
