@@ -12,7 +12,7 @@ from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import Routing
 from epd_operator.objects.identity import Identity
 from epd_operator.plan.stages.plan_stages import plan_stages
-from support.specs import TOPOLOGIES, spec
+from support.specs import TOPOLOGIES, raw_spec, spec
 
 IDENTITY = Identity(name="qwen", namespace="serving", uid="u-1")
 
@@ -275,6 +275,39 @@ def test_transfer_settings_reach_ucx_and_dynamo() -> None:
     assert variables["UCX_NET_DEVICES"] == "eth0,eth1"
     assert variables["DYN_VLLM_EMBEDDING_TRANSFER_MODE"] == "nixl-write"
     assert "UCX_NET_DEVICES" not in env(main(pods(spec())["pd"]))
+
+
+def test_each_pool_has_its_own_network_and_a_stage_can_differ_from_its_pool() -> None:
+    gke = [f"networking.gke.io.networks/rdma-{number}" for number in range(4)]
+    networks = {
+        "gb200": {
+            "transports": ["rc", "cuda_copy", "self"],
+            "devices": ["mlx5_0:1"],
+            "gidIndex": 3,
+            "rdmaResources": gke,
+        },
+        "rtx": {"devices": ["eth1"], "rdmaResources": []},
+    }
+    pools = [{**pool, "network": networks[pool["name"]]} for pool in raw_spec()["pools"]]
+    transfer = {"rdmaResource": "rdma/ib", "lockedMemory": "Root", "ucx": {"transports": ["rc", "tcp"]}}
+    apart = pods(spec(pools=pools, transfer=transfer, pd={"pool": "gb200", "gpusPerReplica": 2}))
+    pd, encoder, frontend = (main(apart[name]) for name in ("pd", "encoder", "frontend"))
+    assert env(pd)["UCX_TLS"] == "rc,cuda_copy,self"
+    assert (env(pd)["UCX_NET_DEVICES"], env(pd)["UCX_IB_GID_INDEX"]) == ("mlx5_0:1", "3")
+    assert pd["resources"]["limits"] == {"nvidia.com/gpu": "2", **dict.fromkeys(gke, "2")}
+    assert pd["securityContext"]["runAsUser"] == 0
+    assert (env(encoder)["UCX_TLS"], env(encoder)["UCX_NET_DEVICES"]) == ("rc,tcp", "eth1")
+    assert encoder["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert "runAsUser" not in encoder["securityContext"]
+    assert env(frontend)["UCX_TLS"] == "rc,tcp"
+    assert "UCX_NET_DEVICES" not in env(frontend)
+    own = {"transports": ["tcp"], "devices": [], "rdmaResources": []}
+    changed = pods(
+        spec(pools=pools, transfer=transfer, pd={"pool": "gb200", "network": own}, frontend={"network": own})
+    )
+    assert env(main(changed["pd"]))["UCX_TLS"] == env(main(changed["frontend"]))["UCX_TLS"] == "tcp"
+    assert "UCX_NET_DEVICES" not in env(main(changed["pd"]))
+    assert main(changed["pd"])["resources"]["limits"] == {"nvidia.com/gpu": "1"}
 
 
 def test_shared_memory_is_a_memory_volume_of_the_size_asked_for() -> None:

@@ -25,6 +25,8 @@ RUNTIME = raw_spec()["runtime"]
         {"transfer": {"mode": "NixlWrite"}},
         {"transfer": {"ucx": {"transports": ["tcp", "self"]}}},
         {"frontend": {"mediaDecoding": "Frontend"}},
+        {"encoder": {**ENCODER, "network": {"transports": ["tcp"]}}},
+        {"pools": [{**pool, "network": {"devices": ["eth0"]}} for pool in raw_spec()["pools"]]},
         {"frontend": {"podTemplate": {"image": "example.test/frontend:2"}}},
         {"podTemplate": {"image": "example.test/epd:2"}},
         {"pd": {**PD, "args": ["--mm-processor-kwargs", '{"size": 1}']}},

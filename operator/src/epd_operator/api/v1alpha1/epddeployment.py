@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from epd_operator.api.markers import Int, KubernetesObject, ListMap, ListSet, PrinterColumn, Rule
+from epd_operator.api.markers import Int, KubernetesObject, ListMap, PrinterColumn, Rule
 from epd_operator.api.v1alpha1.arguments import Arguments
 from epd_operator.api.v1alpha1.autoscaling import Scaling, ServiceLevel
 from epd_operator.api.v1alpha1.base import (
@@ -19,6 +19,7 @@ from epd_operator.api.v1alpha1.base import (
     ObjectName,
 )
 from epd_operator.api.v1alpha1.env import EnvList
+from epd_operator.api.v1alpha1.network import Devices, Transports
 from epd_operator.api.v1alpha1.pod_template import CACHE_PATH, TOKEN_PATHS, MountPath, PodTemplate
 from epd_operator.api.v1alpha1.pools import Pool
 from epd_operator.api.v1alpha1.rollout import RevisionRollout
@@ -157,36 +158,16 @@ class TransferMode(StrEnum):
     NIXL_WRITE = "NixlWrite"
 
 
-Transport = Annotated[
-    str,
-    Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_]+$"),
-    Rule(
-        expression="self == self.lowerAscii()",
-        message="names of UCX transports are in lower case: write for example rc",
-        message_expression="'names of UCX transports are in lower case: write ' + self.lowerAscii()",
-    ),
-]
-
-
 class Ucx(ApiModel):
     """UCX, the transport layer that NIXL uses."""
 
-    transports: Annotated[
-        list[Transport],
-        Field(min_length=1, max_length=16),
-        ListSet(),
-    ] = Field(
+    transports: Transports = Field(
         default=["rc", "tcp", "cuda_copy", "cuda_ipc", "self", "sm"],
         description="Transports that UCX may use (UCX_TLS).",
     )
-    devices: (
-        Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.:-]+$")]],
-            Field(max_length=16),
-            ListSet(),
-        ]
-        | None
-    ) = Field(default=None, description="Network devices that UCX may use (UCX_NET_DEVICES). Unset means all.")
+    devices: Devices | None = Field(
+        default=None, description="Network devices that UCX may use (UCX_NET_DEVICES). Unset means all."
+    )
 
 
 class LockedMemory(StrEnum):

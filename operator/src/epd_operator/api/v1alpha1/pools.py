@@ -9,6 +9,7 @@ from pydantic import Field
 
 from epd_operator.api.markers import Rule
 from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, ExtendedResource, LabelValue, Memory, qualified_keys
+from epd_operator.api.v1alpha1.network import Network
 from epd_operator.api.v1alpha1.pod_template import Toleration
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -61,6 +62,9 @@ class Pool(ApiModel):
         default=None, description="Tolerations for the nodes' taints."
     )
     gpu: Gpu = Field(default_factory=Gpu, description="The GPU of the nodes.")
+    network: Network | None = Field(
+        default=None, description="Network of the nodes, where it differs from that of other pools."
+    )
 
     rules = (
         qualified_keys("nodeSelector"),

@@ -12,6 +12,7 @@ from epd_operator.api.v1alpha1.arguments import Arguments
 from epd_operator.api.v1alpha1.autoscaling import Autoscaling
 from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel, LabelValue, Memory, qualified_keys
 from epd_operator.api.v1alpha1.env import EnvList
+from epd_operator.api.v1alpha1.network import Network
 from epd_operator.api.v1alpha1.pod_template import PodTemplate, ResourceRequirements, Toleration
 from epd_operator.api.v1alpha1.rollout import Rollout
 
@@ -78,6 +79,9 @@ class Stage(ApiModel):
     )
     env: EnvList | None = Field(default=None, description="Additional environment variables, after runtime.env.")
     args: Arguments | None = Field(default=None, description="Additional arguments, after runtime.args.")
+    network: Network | None = Field(
+        default=None, description="Network of the pods, where it differs from that of their pool."
+    )
     pod_template: PodTemplate | None = Field(
         default=None, description="Settings of this stage's pods. They take precedence over spec.podTemplate."
     )

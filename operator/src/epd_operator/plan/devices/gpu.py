@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.network import Network
 from epd_operator.api.v1alpha1.pod_template import SHARED_MEMORY_PATH, Toleration
 from epd_operator.api.v1alpha1.pools import ARCHITECTURE_LABEL, PRODUCT_LABEL, Pool
 from epd_operator.api.v1alpha1.stages import Group, GroupEncoder
@@ -25,6 +26,7 @@ class Placement:
         shared_memory: size of /dev/shm as a quantity; None for the default of the container runtime.
         node_selector: labels of the nodes; those of the pool take precedence.
         tolerations: tolerations in addition to those of the pool.
+        network: transports, network devices and RDMA devices of the pod.
     """
 
     pool: Pool | None = None
@@ -32,6 +34,7 @@ class Placement:
     shared_memory: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Toleration] = ()
+    network: Network = field(default_factory=Network)
 
     def limits(self) -> dict[str, str]:
         """GPUs as extended resources of the container that owns them."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from epd_operator.api.v1alpha1.env import EnvVar
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.network import Network
 from epd_operator.api.v1alpha1.pod_template import CACHE_PATH
 from epd_operator.api.v1alpha1.stages import MediaDecoding
 from epd_operator.backends import dynamo
@@ -134,9 +135,11 @@ def engine_command(spec: EPDDeploymentSpec, *, role: Role, slot: int, options: E
     return backend_of(spec).command(settings)
 
 
-def pod_environment(spec: EPDDeploymentSpec, *, identity: Identity, revision: str) -> list[dict[str, object]]:
+def pod_environment(
+    spec: EPDDeploymentSpec, *, identity: Identity, revision: str, network: Network
+) -> list[dict[str, object]]:
     """Environment that all processes of a pod share: identity, discovery, transfer and home folder."""
-    ucx = ucx_environment(spec.transfer)
+    ucx = ucx_environment(network)
     # The order is part of the pod template: a new order would replace all pods when the operator is upgraded.
     fixed = {
         **dynamo.pod_environment(namespace=identity.dynamo_namespace(revision)),

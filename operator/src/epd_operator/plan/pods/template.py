@@ -101,7 +101,7 @@ class PodBuilder:
             "command": plan.command,
             "env": _unique("name", plan.env),
             "resources": self._resources(plan),
-            "securityContext": security_context(self._spec.transfer, gpus=gpus),
+            "securityContext": security_context(self._spec.transfer, network=self._placement.network, gpus=gpus),
             "readinessProbe": {**ready, **probe, "failureThreshold": 2},
             "lifecycle": {"preStop": {"exec": {"command": DRAIN_COMMAND}}},
             "volumeMounts": self._volume_mounts(),
@@ -129,7 +129,7 @@ class PodBuilder:
         if plan.resources is not None:
             resources = plan.resources.model_dump(by_alias=True, exclude_none=True, mode="json")
         if plan.owns_devices:
-            rdma = rdma_limits(self._spec.transfer, gpus=self._placement.gpus)
+            rdma = rdma_limits(self._placement.network, gpus=self._placement.gpus)
             devices = {**self._placement.limits(), **rdma}
             if devices:
                 resources["limits"] = {**resources.get("limits", {}), **devices}

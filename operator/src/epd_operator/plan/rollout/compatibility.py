@@ -6,7 +6,8 @@ all that decides what they send and answer belongs to the key; everything else i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.stages import Group, Stage
@@ -35,10 +36,22 @@ def compatibility_key(spec: EPDDeploymentSpec) -> str:
         # Variables of all processes may change what these send.
         "env": [v.model_dump(mode="json", exclude_defaults=True) for v in spec.runtime.env or ()],
         "args": {name: list(_shared_arguments(spec, settings)) for name, settings in stages.items()},
+        **_networks(spec, stages),
         "transfer": spec.transfer.model_dump(mode="json", exclude_defaults=True),
         "media_decoding": spec.frontend.media_decoding,
     }
     return digest(shared, length=KEY_LENGTH)
+
+
+def _networks(spec: EPDDeploymentSpec, stages: Mapping[StageName, Stage]) -> dict[str, Any]:
+    """The networks that differ from ``transfer``: processes must have a transport in common."""
+    pools = {pool.name: pool.network for pool in spec.pools}
+    found = {
+        name: [network.model_dump(mode="json", exclude_none=True) for network in networks]
+        for name, settings in stages.items()
+        if (networks := [n for n in (pools.get(getattr(settings, "pool", None) or ""), settings.network) if n])
+    }
+    return {"networks": found} if found else {}
 
 
 def _image(spec: EPDDeploymentSpec, settings: Stage) -> str | None:

@@ -9,6 +9,7 @@ from epd_operator.backends.dynamo import Role
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.objects.quantities import to_bytes
 from epd_operator.plan.devices.gpu import Placement, mps_limits, pool_named
+from epd_operator.plan.devices.transfer import network_of
 from epd_operator.plan.pods.launcher import CONTROL_PORT, group_document, run_group_command, stub_command
 from epd_operator.plan.pods.process import (
     GROUP_SYSTEM_PORT_NAME,
@@ -33,6 +34,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
     container of its name is ready.
     """
     processes = _group_processes(spec, group=group)
+    network = network_of(spec, stage=group)
     cuda_mps = group.gpu_sharing.strategy is GpuSharingStrategy.MPS
     ports = {"control": CONTROL_PORT}
     ports.update({GROUP_SYSTEM_PORT_NAME.format(slot=process.slot): process.system_port for process in processes})
@@ -50,7 +52,7 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
             name=Role.PD,
             command=run_group_command(spec),
             env=[
-                *pod_environment(spec, identity=identity, revision=stage.revision),
+                *pod_environment(spec, identity=identity, revision=stage.revision, network=network),
                 *literals(backend_of(spec).group_environment),
                 *user_environment(spec.runtime.env, group.env),
                 {"name": "EPD_GROUP", "value": group_document(processes, cuda_mps=cuda_mps)},
@@ -61,7 +63,10 @@ def group_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey,
         )
     )
     placement = Placement(
-        pool=pool_named(spec, stage=stage.name, name=group.pool), gpus=1, shared_memory=group.shared_memory
+        pool=pool_named(spec, stage=stage.name, name=group.pool),
+        gpus=1,
+        shared_memory=group.shared_memory,
+        network=network,
     )
     builder = PodBuilder(spec, identity=identity, stage=stage, placement=placement, template=group.pod_template)
     return StagePlan(

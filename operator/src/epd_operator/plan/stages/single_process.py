@@ -9,6 +9,7 @@ from epd_operator.api.v1alpha1.stages import Frontend, GpuStage, Stage, TensorPa
 from epd_operator.backends.dynamo import Role
 from epd_operator.objects.identity import Identity, StageKey
 from epd_operator.plan.devices.gpu import Placement, pool_named
+from epd_operator.plan.devices.transfer import network_of
 from epd_operator.plan.pods.launcher import CONTROL_PORT, run_command
 from epd_operator.plan.pods.process import (
     HTTP_PORT,
@@ -32,13 +33,17 @@ MAIN = "main"
 def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: StageKey, settings: Stage) -> StagePlan:
     """A stage with one process per pod; the process has the role of the stage's name."""
     role = Role(stage.name)
-    placement, pool = Placement(), None
+    network, pool = network_of(spec, stage=settings), None
+    placement = Placement(network=network)
     options = EngineOptions(args=tuple(settings.args or ()))
     if isinstance(settings, GpuStage):
         pool = settings.pool
         gpus = gpus_of(settings)
         placement = Placement(
-            pool=pool_named(spec, stage=stage.name, name=pool), gpus=gpus, shared_memory=settings.shared_memory
+            pool=pool_named(spec, stage=stage.name, name=pool),
+            gpus=gpus,
+            shared_memory=settings.shared_memory,
+            network=network,
         )
         options = EngineOptions(gpus=gpus, args=options.args)
         if isinstance(settings, TensorParallelStage):
@@ -53,6 +58,7 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
             shared_memory=settings.shared_memory,
             node_selector=settings.node_selector or {},
             tolerations=settings.tolerations or (),
+            network=network,
         )
     command = (
         frontend_command(spec, identity=identity, revision=stage.revision)
@@ -64,7 +70,7 @@ def single_process_stage(spec: EPDDeploymentSpec, *, identity: Identity, stage: 
         name=MAIN,
         command=run_command(process, spec=spec),
         env=[
-            *pod_environment(spec, identity=identity, revision=stage.revision),
+            *pod_environment(spec, identity=identity, revision=stage.revision, network=network),
             *process_environment(spec, role=role, discovery_name=MAIN, slot=0),
             *user_environment(spec.runtime.env, settings.env),
         ],
