@@ -7,12 +7,13 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-find-links --custom-compile-command "make lock"
 TOPOLOGY ?= disaggregated
 LOCAL_PORT ?= 8000
+STEPS ?= 10000
 LOCAL := PYTHONPATH=e2e/src $(PYTHON) -m epd_local
 DEMO := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.demo
 LOAD_PROOF := PYTHONPATH=e2e/src $(BIN)/python -m epd_local.load_proof
 TYPED := operator/src operator/tools worker_images/src e2e/src
 
-.PHONY: help demo cluster down status test test-unit test-api test-e2e e2e-rollout lint format crds bench dashboards engine-flags scaling-report simulator-fit simulator-report simulator-bench site check-generated audit lock venv clean
+.PHONY: help demo cluster down status test test-unit test-api test-e2e e2e-rollout lint format crds bench dashboards engine-flags scaling-report rollout-model simulator-fit simulator-report simulator-bench site check-generated audit lock venv clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -81,6 +82,9 @@ engine-flags: $(VENV)/.installed ## List the flags of the pinned Dynamo and vLLM
 
 scaling-report: $(VENV)/.installed ## Compare scaling with a stock HPA in simulated hours: docs/scaling-report.md
 	PYTHONPATH=tests:operator/src $(BIN)/python -m simulation.report
+
+rollout-model: $(VENV)/.installed ## Edits, faults and accidents in any order on a model of the cluster: STEPS=10000
+	@PYTHONPATH=tests:operator/src $(BIN)/python -m support.model.run --steps $(STEPS)
 
 simulator-fit: $(VENV)/.installed ## Fit the constants of the simulator to published figures; takes 20 minutes
 	PYTHONPATH=tests:operator/src $(BIN)/python -m published.fit

@@ -98,10 +98,9 @@ def test_nonsense_in_the_status_of_a_pod_never_raises(nonsense: Any) -> None:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_the_rollout_of_every_stage_becomes_the_strategy_of_its_deployment(topology: str) -> None:
     stages = {"Aggregated": ["worker"], "CoLocated": ["group"], "Disaggregated": ["encoder", "pd"]}[topology]
-    ready_encoder = {"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
-    observation = Observation(
-        identity=IDENTITY, generation=1, children={ChildKey("Deployment", "qwen-encoder"): ready_encoder}
-    )
+    ready_stage = {"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+    children = {ChildKey("Deployment", f"qwen-{stages[0]}"): ready_stage}
+    observation = Observation(identity=IDENTITY, generation=1, children=children)
     chosen = {name: {"pool": "gb200", "rollout": {"maxSurge": 0, "maxUnavailable": 1}} for name in stages}
     plan = make_plan(spec(topology, frontend={"rollout": {"maxSurge": "50%"}}, **chosen), observation=observation)
     found = {

@@ -295,6 +295,18 @@ def test_if_all_records_are_lost_between_two_revisions_both_keep_their_pods() ->
         assert selected(world) == "initial"
 
 
+def test_if_the_records_are_lost_before_a_switch_of_the_topology_the_old_pods_serve_until_the_new_ones_do() -> None:
+    world = World(IDENTITY)
+    settle(world, spec("Aggregated"))
+    for key in [key for key in world.children if key.kind == "ControllerRevision"]:
+        del world.children[key]
+    while selected(world) == "initial":
+        round_of(world, spec("CoLocated"))
+        assert {"qwen-frontend", "qwen-worker"} <= deployments(world)
+    settle(world, spec("CoLocated"))
+    assert deployments(world) == {f"qwen-{stage}-{selected(world)}" for stage in ("frontend", "group")}
+
+
 def test_if_the_service_is_lost_in_an_undo_the_revision_that_serves_keeps_the_requests() -> None:
     world = World(IDENTITY)
     settle(world, spec("Aggregated"))

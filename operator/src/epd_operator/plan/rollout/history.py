@@ -8,8 +8,9 @@ from typing import Any
 
 from epd_operator.api.untyped import mapping
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.api.v1alpha1.topology import GPU_STAGES, StageName
 from epd_operator.objects.digests import digest
-from epd_operator.objects.identity import INITIAL_REVISION, revision_in
+from epd_operator.objects.identity import INITIAL_REVISION, StageKey, revision_in
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.rollout.compatibility import compatibility_key
@@ -84,7 +85,7 @@ def record_in(child: KubernetesObject) -> Record:
 
 
 def record_of(
-    spec: EPDDeploymentSpec, *, owner: str, records: Sequence[Record], serving: str | None, live: Collection[str]
+    spec: EPDDeploymentSpec, *, owner: str, records: Sequence[Record], serving: str | None, live: Collection[StageKey]
 ) -> Record:
     """The record of the present spec, which may not exist yet, with the revision to which the spec belongs.
 
@@ -93,7 +94,7 @@ def record_of(
         owner: name of the object.
         records: all records, the latest first.
         serving: the revision that gets the requests; None if there is none yet.
-        live: revisions that have Deployments.
+        live: stages that have Deployments.
     """
     content = content_of(spec)
     name = f"{owner}-{digest(content, length=_NAME_LENGTH)}"
@@ -108,13 +109,15 @@ def record_of(
 
 
 def _revision_of(
-    spec: EPDDeploymentSpec, *, records: Sequence[Record], serving: str | None, live: Collection[str]
+    spec: EPDDeploymentSpec, *, records: Sequence[Record], serving: str | None, live: Collection[StageKey]
 ) -> str:
     """The revision with the same key, of the latest of its specs; otherwise a new one.
 
     Keys of recorded specs are calculated again, because a later operator version may calculate them in another way.
     """
-    if not records and serving in (None, INITIAL_REVISION) and set(live) <= {INITIAL_REVISION}:
+    # Without records, the topology of the pods is all that is known of their spec: admission may have changed images.
+    of_spec = {StageKey(name) for name in (StageName.FRONTEND, *GPU_STAGES[spec.topology])}
+    if not records and serving in (None, INITIAL_REVISION) and of_spec.issuperset(live):
         return INITIAL_REVISION
     key = compatibility_key(spec)
     for record in _latest_of_revisions(records):

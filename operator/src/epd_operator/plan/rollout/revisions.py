@@ -19,6 +19,7 @@ from epd_operator.plan.rollout.views import (
     gpus_of_removed,
     is_available,
     live_revisions,
+    live_stages,
     selects_revision,
     serving_revision,
     view_of,
@@ -90,7 +91,9 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
     records = records_of(observation)
     serves = serving_revision(observation, records=records)
     live = live_revisions(observation)
-    present = record_of(spec, owner=observation.identity.name, records=records, serving=serves, live=live)
+    present = record_of(
+        spec, owner=observation.identity.name, records=records, serving=serves, live=live_stages(observation)
+    )
     target, serving = present.revision, present.revision if serves is None else serves
     others = [name for name in live if name not in (target, serving)]
 
@@ -107,8 +110,7 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
     step = next_step(
         target=views[target],
         serving=views[serving],
-        # Without a spec, their stages cannot be drained one after the other.
-        others=[views[name] for name in others if known[name].spec is not None],
+        others=[views[name] for name in others],
         is_isolated=selects_revision(observation),
         policy=spec.rollout,
         budget=spec.scaling.gpu_budget,

@@ -45,6 +45,7 @@ class RevisionView:
         stages: its planned stages; empty if its spec is not known.
         is_complete: whether all planned pods of all its stages are ready and have the present template.
         has_served: whether it has answered requests of users, or may have.
+        is_known: whether its spec is known. Without it, its stages cannot be drained one after the other.
     """
 
     name: str
@@ -52,6 +53,7 @@ class RevisionView:
     stages: Stages = field(default_factory=dict)
     is_complete: bool = False
     has_served: bool = True
+    is_known: bool = True
 
 
 class Phase(StrEnum):
@@ -153,11 +155,13 @@ def next_step(
     if policy.paused:
         return _paused(target, serving, others, rules)
     leaving = dict(_leaving(others))
-    if target.name == serving.name or not serving.has_served:
-        # Without an answered request nothing is lost, and the GPUs of the old revision are free for the new one.
+    is_recreated = policy.strategy is RolloutStrategy.RECREATE
+    if target.name == serving.name or not serving.has_served or (is_recreated and not serving.is_known):
+        # Without an answered request nothing is lost, and the GPUs of the old revision are free for the new one. Stages
+        # of a revision whose spec is not known can only be deleted together.
         own = _growing(target, rules) if target.name == serving.name else Presence()
         return RolloutStep(serving=target.name, presence={target.name: own, **leaving})
-    if policy.strategy is RolloutStrategy.RECREATE:
+    if is_recreated:
         return _recreate(target, serving, leaving, rules)
     if not is_isolated:
         held = {target.name: _held(target)} if target.pods else {}
@@ -259,7 +263,7 @@ def _held(view: RevisionView) -> Presence:
 def _leaving(views: Sequence[RevisionView]) -> Iterator[tuple[str, Presence]]:
     """Revisions that are drained; the others are deleted at once."""
     for view in views:
-        if view.has_served and any(view.pods.values()):
+        if view.is_known and view.has_served and any(view.pods.values()):
             yield view.name, _drained(view)
 
 

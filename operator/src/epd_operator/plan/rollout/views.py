@@ -22,16 +22,16 @@ from epd_operator.plan.stages.stage_plan import StagePlan
 from epd_operator.plan.workloads.progress import progress_of
 
 
-def live_revisions(observation: Observation) -> list[str]:
-    """Revisions that have a Deployment, in alphabetical order."""
-    return sorted({stage.revision for stage in _live_stages(observation)})
-
-
-def _live_stages(observation: Observation) -> Iterator[StageKey]:
-    """The stages that have a Deployment."""
+def live_stages(observation: Observation) -> set[StageKey]:
+    """Stages of all revisions that have a Deployment."""
     names = (key.name for key in observation.children if key.kind == DEPLOYMENT.kind)
     stages = (observation.identity.stage_of_workload(name) for name in names)
-    return (stage for stage in stages if stage is not None)
+    return {stage for stage in stages if stage is not None}
+
+
+def live_revisions(observation: Observation) -> list[str]:
+    """Revisions that have a Deployment, in alphabetical order."""
+    return sorted({stage.revision for stage in live_stages(observation)})
 
 
 def serving_revision(observation: Observation, *, records: Sequence[Record]) -> str | None:
@@ -99,6 +99,7 @@ def view_of(
         stages={stage.name: _stage_view(stage, spec=spec, observation=observation) for stage in stages if spec},
         is_complete=bool(stages) and all(_is_complete(stage, observation=observation) for stage in stages),
         has_served=was_given_requests or is_available(stages, observation=observation),
+        is_known=bool(stages),
     )
 
 

@@ -1,0 +1,372 @@
+"""One EPDDeployment under edits, faults and accidents in any order: the real reconciler on the model of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from epd_operator.api.v1alpha1 import EPDDeploymentSpec
+from epd_operator.cluster.errors import ClusterError
+from epd_operator.objects.identity import REVISION_LABEL, Identity, Key, revision_label
+from epd_operator.objects.kinds import EPD_DEPLOYMENT
+from epd_operator.objects.pods import is_live, is_ready
+from epd_operator.plan.observation import ChildKey, Verdict
+from epd_operator.plan.rollout.history import HAS_SERVED
+from epd_operator.plan.stages.plan_stages import plan_stages
+from epd_operator.reconcile.reconciler import Reconciler
+from support.model.cluster import Disturbance, Fault, KilledError, ModelCluster
+from support.model.nodes import Nodes
+from support.model.specs import STAGES, TOPOLOGY_OF, Edit, edits
+from support.model.store import Object, Store
+from support.rollouts import Verifier
+
+NAMESPACE, NAME = "models", "qwen"
+PRIMARY = ChildKey(EPD_DEPLOYMENT.kind, NAME)
+SERVICE = ChildKey("Service", NAME)
+FOREIGN = {
+    ChildKey("Deployment", "other-pd"): {"epd.dev/deployment": NAME},
+    ChildKey("ConfigMap", NAME): {"epd.dev/deployment": NAME},
+    ChildKey("PodDisruptionBudget", f"{NAME}-frontend"): {},
+}
+"""Objects of other owners, with their labels. The last may be missing; it has the name of a child."""
+MAX_ROUNDS = 120
+
+number = st.integers(0, 1000)
+disturbances = st.builds(
+    Disturbance,
+    fault=st.sampled_from([None, *Fault]),
+    number=st.integers(0, 14),
+    of_writes=st.booleans(),
+    lags=st.dictionaries(
+        st.sampled_from(["Deployment", "Pod", "Service", "ControllerRevision", PRIMARY.kind]), st.integers(0, 6)
+    ),
+)
+
+
+class RolloutMachine(RuleBasedStateMachine):
+    """Users, the operator, controllers and nodes act in any order.
+
+    ``serving`` is the revision that the operator itself has selected last, whatever other clients did to the Service.
+    """
+
+    counts: ClassVar[Counter[str]] = Counter()
+    """What all runs of this process have done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts["runs"] += 1
+        self.store = Store(namespace=NAMESPACE)
+        self.nodes = Nodes(self.store, now=datetime(2026, 1, 1, tzinfo=UTC))
+        self.cluster = ModelCluster(self.store, written=self.wrote)
+        self.verifier = Verifier()
+        self.foreign: dict[ChildKey, Object] = {}
+        self.serving: str | None = None
+        self.read_verdict: Verdict | None = None
+        self.loop = asyncio.new_event_loop()
+        self.restart()
+
+    def teardown(self) -> None:
+        """Whatever has happened, the object comes to rest in the state of its spec."""
+        try:
+            if self.store.find(PRIMARY) is not None:
+                self.comes_to_rest()
+        finally:
+            self.loop.close()
+
+    @initialize(edit=edits, is_name_taken=st.booleans())
+    def create(self, edit: Edit, is_name_taken: bool) -> None:
+        """A user creates the object."""
+        body = {"apiVersion": EPD_DEPLOYMENT.api_version, "kind": PRIMARY.kind, "spec": edit.spec()}
+        self.store.put(PRIMARY, {**body, "metadata": {"name": NAME, "namespace": NAMESPACE}})
+        for key, labels in list(FOREIGN.items())[: None if is_name_taken else -1]:
+            metadata = {"name": key.name, "namespace": NAMESPACE, "labels": labels}
+            spec = {"replicas": 1, "template": {"metadata": {"labels": {"app": "other"}}}}
+            self.foreign[key] = self.store.put(key, {"kind": key.kind, "metadata": metadata, "spec": spec})
+
+    # Users
+
+    @rule(edit=edits)
+    def replace_spec(self, edit: Edit) -> None:
+        """A user replaces the spec."""
+        self.store.change(PRIMARY, lambda primary: primary.update(spec=edit.spec()))
+
+    @rule(paused=st.booleans())
+    def pause(self, paused: bool) -> None:
+        """A user pauses or resumes rollouts."""
+        self.store.change(PRIMARY, lambda primary: primary["spec"]["rollout"].update(paused=paused))
+
+    @rule(which=number, change=st.sampled_from(["delete", "scale", "select"]), replicas=st.integers(0, 4))
+    def change_child(self, which: int, change: str, replicas: int) -> None:
+        """A user deletes a child, scales a Deployment, or changes the selector of the Service."""
+        workloads = [key for key in self.children() if key.kind == "Deployment"]
+        found = self.children() if change == "delete" else workloads
+        if not found:
+            return
+        chosen = found[which % len(found)]
+        if change == "delete":
+            self.store.remove(chosen)
+        elif change == "scale":
+            self.store.change(chosen, lambda child: child["spec"].update(replicas=replicas))
+        elif self.store.find(SERVICE) is not None:
+            label = revision_of(self.store.objects[chosen])
+            self.store.change(SERVICE, lambda child: child["spec"]["selector"].update({REVISION_LABEL: label}))
+
+    # The operator
+
+    @rule(disturbance=disturbances)
+    def reconcile(self, disturbance: Disturbance) -> None:
+        """The operator reconciles, and something may go wrong."""
+        self.run(disturbance)
+
+    @rule()
+    def reconcile_undisturbed(self) -> None:
+        """The operator reconciles."""
+        self.run(Disturbance())
+
+    @rule()
+    def restart(self) -> None:
+        """The operator is restarted."""
+        self.verifier = Verifier(passes=self.verifier.passes)
+        self.reconciler = Reconciler(self.cluster, now=lambda: self.nodes.now, verification=self.verifier)  # type: ignore[arg-type]
+
+    @rule(passes=st.sampled_from([True, True, False, None]))
+    def answer(self, passes: bool | None) -> None:
+        """New revisions answer the requests of the operator from now on, or answer wrongly, or not yet."""
+        self.verifier.passes = passes
+
+    # Controllers and nodes
+
+    @rule(which=number)
+    def sync_deployment(self, which: int) -> None:
+        """The Deployment controller acts on one Deployment."""
+        found = self.nodes.deployments()
+        self.nodes.collect_garbage()
+        if found:
+            self.nodes.sync(found[which % len(found)])
+
+    @rule()
+    def controllers_act(self) -> None:
+        """All controllers and nodes act until nothing changes."""
+        self.rest()
+
+    @rule(rounds=st.integers(1, 6))
+    def all_act(self, rounds: int) -> None:
+        """The operator, controllers and nodes act in turn."""
+        for _ in range(rounds):
+            self.run(Disturbance())
+            self.rest()
+
+    @rule(which=number, event=st.sampled_from(["start", "start", "fail", "end", "delete", "finish"]))
+    def pod_changes(self, which: int, event: str) -> None:
+        """Something happens to a pod."""
+        found = sorted(self.nodes.pods())
+        if found:
+            getattr(self.nodes, event)(found[which % len(found)])
+
+    @rule(which=st.sampled_from([0, 1, 2, None]))
+    def nodes_change(self, which: int | None) -> None:
+        """A node does not answer any more, or all answer again."""
+        self.nodes.return_nodes()
+        if which is not None:
+            self.nodes.lose_node(which)
+
+    @rule(seconds=st.sampled_from([1, 20, 200]))
+    def time_passes(self, seconds: int) -> None:
+        """Time passes."""
+        self.nodes.now += timedelta(seconds=seconds)
+
+    @rule()
+    def comes_to_rest(self) -> None:
+        """Without further faults the object reaches the state of its spec, and nothing is written any more."""
+        self.nodes.return_nodes()
+        self.verifier.passes = True
+        self.store.change(PRIMARY, lambda primary: primary["spec"]["rollout"].update(paused=False))
+        for _ in range(MAX_ROUNDS):
+            self.nodes.now += timedelta(seconds=10)
+            self.run(Disturbance())
+            wrote = self.cluster.writes
+            if not self.rest() and not wrote and self.verifier.found is None:
+                break
+        else:
+            raise AssertionError(f"still writing: {wrote}, {self.conditions()}")
+        self.check_end()
+        self.restart()
+        self.run(Disturbance())
+        assert not self.cluster.writes, self.cluster.writes
+
+    # What must always be true
+
+    @invariant()
+    def count_step(self) -> None:
+        """For the report of the long run."""
+        self.counts["steps"] += 1
+
+    @invariant()
+    def foreign_objects_are_as_before(self) -> None:
+        """Objects of other owners are not touched."""
+        for key, before in self.foreign.items():
+            assert self.store.find(key) is before, key
+
+    @invariant()
+    def processes_of_two_revisions_do_not_meet(self) -> None:
+        """Each revision has a Dynamo namespace of its own."""
+        for key in self.children():
+            if key.kind == "Deployment":
+                labels = self.store.objects[key]["metadata"]["labels"]
+                revision = "" if labels[REVISION_LABEL] == "initial" else labels[REVISION_LABEL]
+                expected = self.identity().dynamo_namespace(revision)
+                assert expected in _dynamo_namespaces(self.store.objects[key]), key
+
+    def wrote(self, verb: str, key: ChildKey, before: Object | None, after: Object | None) -> None:
+        """Check one write of the operator."""
+        self.counts["writes"] += 1
+        assert key not in self.foreign, f"{verb} on a foreign object"
+        strategy = self.read_spec()["rollout"]["strategy"]
+        if key == SERVICE and after is not None:
+            self.check_service(after, strategy=strategy)
+        if key.kind == "Deployment" and strategy == "BlueGreen" and before is not None:
+            self.check_workload(verb, key, before, after)
+
+    def check_service(self, after: Object, *, strategy: str) -> None:
+        """The Service selects one revision; a new one only if it is complete and has answered."""
+        chosen = after["spec"]["selector"][REVISION_LABEL]
+        if self.serving not in (None, chosen) and strategy == "BlueGreen" and self.has_served(str(self.serving)):
+            verdict = self.read_verdict
+            is_known = self.is_known_to_serve(chosen)
+            assert is_known or (verdict is not None and verdict.passed and revision_label(verdict.revision) == chosen)
+            assert is_known or self.is_complete(chosen), f"{chosen} was not complete"
+        self.counts["switches"] += self.serving not in (None, chosen)
+        self.serving = chosen
+
+    def check_workload(self, verb: str, key: ChildKey, before: Object, after: Object | None) -> None:
+        """A revision that serves keeps its stages."""
+        if self.serving != revision_of(before) or not self.has_served(self.serving) or not self.is_known():
+            return
+        assert after is not None, f"{verb} {key} of the revision that serves"
+        assert after["spec"]["replicas"] >= 1, f"{key} of the revision that serves was scaled to 0"
+
+    # What the operator has read
+
+    def read_spec(self) -> Mapping[str, Any]:
+        """The spec that the operator has read in this reconcile."""
+        spec: Mapping[str, Any] = self.cluster.reads[PRIMARY]["spec"]
+        return spec
+
+    def read_workloads(self, revision: str) -> list[Object]:
+        """The Deployments of a revision that the operator has read in this reconcile."""
+        return [
+            found
+            for key, found in self.cluster.reads.items()
+            if key.kind == "Deployment" and found["metadata"]["labels"].get(REVISION_LABEL) == revision
+        ]
+
+    def is_complete(self, revision: str) -> bool:
+        """Whether the operator has read that all pods of a revision are ready."""
+        found = self.read_workloads(revision)
+        return bool(found) and all(
+            item["status"].get("observedGeneration") == item["metadata"]["generation"]
+            and item["status"]["readyReplicas"] >= item["spec"]["replicas"]
+            for item in found
+        )
+
+    def has_served(self, revision: str) -> bool:
+        """Whether the operator knows that a revision has answered requests."""
+        found = self.read_workloads(revision)
+        stages = {item["metadata"]["name"].split("-")[1] for item in found}
+        is_whole = "frontend" in stages and any(stages.issuperset(wanted) for wanted in STAGES.values())
+        is_available = is_whole and all(item.get("status", {}).get("readyReplicas") for item in found)
+        return is_available or self.is_recorded(revision, HAS_SERVED)
+
+    def is_known(self) -> bool:
+        """Whether the operator can know that the pods have another spec: by a record, or by their topology."""
+        kinds = {key.kind for key in self.cluster.reads}
+        stages = {stage for stage, topology in TOPOLOGY_OF.items() if topology != self.read_spec()["topology"]}
+        others = any(key.kind == "Deployment" and key.name.split("-")[1] in stages for key in self.cluster.reads)
+        return "ControllerRevision" in kinds or others
+
+    def is_known_to_serve(self, revision: str) -> bool:
+        """Whether the records say that a revision was given the requests, so the Service was changed by others."""
+        return self.is_recorded(revision, "epd.dev/serves")
+
+    def is_recorded(self, revision: str, annotation: str) -> bool:
+        """Whether a record that the operator has read has an annotation."""
+        return any(
+            annotation in found["metadata"].get("annotations", {})
+            for key, found in self.cluster.reads.items()
+            if key.kind == "ControllerRevision" and found["metadata"]["labels"].get(REVISION_LABEL) == revision
+        )
+
+    # Helpers
+
+    def run(self, disturbance: Disturbance) -> None:
+        """Reconcile once; a killed operator is replaced by a new one."""
+        self.cluster.begin(disturbance)
+        self.read_verdict = self.verifier.found
+        self.counts["reconciles"] += 1
+        try:
+            self.loop.run_until_complete(self.reconciler.reconcile(Key(NAMESPACE, NAME)))
+        except ClusterError:
+            # The queue tries again later.
+            self.counts["failed reconciles"] += 1
+        except KilledError:
+            self.counts["kills"] += 1
+            self.restart()
+
+    def rest(self) -> bool:
+        """Controllers and nodes act until nothing changes."""
+        return self.nodes.rest()
+
+    def identity(self) -> Identity:
+        """The identity of the object."""
+        return Identity(name=NAME, namespace=NAMESPACE, uid=self.store.objects[PRIMARY]["metadata"]["uid"])
+
+    def is_own(self, found: Object) -> bool:
+        """Whether the object controls it."""
+        owners = found["metadata"].get("ownerReferences", ())
+        return any(owner["uid"] == self.identity().uid for owner in owners)
+
+    def children(self) -> list[ChildKey]:
+        """All children."""
+        return sorted(key for key, found in self.store.objects.items() if self.is_own(found))
+
+    def conditions(self) -> Any:
+        """The conditions of the object."""
+        return self.store.objects[PRIMARY].get("status", {}).get("conditions")
+
+    def check_end(self) -> None:
+        """Only the revision of the spec exists, is ready and gets the requests."""
+        spec = EPDDeploymentSpec.model_validate(self.store.objects[PRIMARY]["spec"])
+        found = {key.name: self.store.objects[key] for key in self.children() if key.kind == "Deployment"}
+        labels = {item["metadata"]["labels"][REVISION_LABEL] for item in found.values()}
+        chosen = self.store.objects[SERVICE]["spec"]["selector"][REVISION_LABEL]
+        assert labels == {chosen}, (labels, chosen, self.conditions())
+        planned = plan_stages(spec, identity=self.identity(), revision="" if chosen == "initial" else chosen)
+        expected = {self.identity().workload_name(stage.key): stage.replicas for stage in planned}
+        assert {name: item["spec"]["replicas"] for name, item in found.items()} == expected, (expected, {n: i["spec"]["replicas"] for n, i in found.items()}, self.conditions())
+        image = spec.runtime.image
+        assert all(_image_of(item) == image for item in found.values() if "frontend" not in item["metadata"]["name"])
+        ready = next(condition for condition in self.conditions() if condition["type"] == "Ready")
+        expected_reason = "AllStagesReady" if len(self.foreign) < len(FOREIGN) else "NameTaken"
+        assert ready["reason"] == expected_reason, ready
+        pods = [pod for pod in self.nodes.pods().values() if is_live(pod)]
+        assert all(is_ready(pod) for pod in pods)
+        assert len(pods) == sum(expected.values()), [pod["metadata"]["name"] for pod in pods]
+
+
+def _dynamo_namespaces(deployment: Object) -> str:
+    return str(deployment["spec"]["template"]["spec"])
+
+
+def _image_of(deployment: Object) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def revision_of(deployment: Object) -> str:
+    """The revision label of a Deployment."""
+    return str(deployment["metadata"]["labels"][REVISION_LABEL])
