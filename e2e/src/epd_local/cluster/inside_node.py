@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from epd_local.cluster import cgroups, kernel, network, node_files
+from epd_local.cluster import cgroups, kernel, network, node_files, polling
 from epd_local.cluster.config import SHARED_FOLDER, ClusterConfig
 from epd_local.cluster.control_plane import kubeconfig_of
 from epd_local.cluster.images import import_archive, import_images
@@ -37,7 +37,8 @@ def run_node(config: ClusterConfig, node: Node) -> None:
     _mount_own_folders(config, home=home)
     _cover_sysctls(home / "sysctl")
     _use_cluster_dns(home / "resolv.conf")
-    cgroup = cgroups.create(config.name, node.name, where=cgroups.hierarchies())
+    hierarchies = cgroups.hierarchies()
+    cgroup = cgroups.create(config.name, node.name, where=hierarchies)
     network.set_up_node(node)
     files = _write_files(config, node, home=home / "etc", cgroup=cgroup)
     components = Components(scope=node.name, state=config.state)
@@ -51,6 +52,7 @@ def run_node(config: ClusterConfig, node: Node) -> None:
         ),
     )
     components.start("kube-proxy", [config.binaries["kube-proxy"], "--config", str(files["kube-proxy"]), "--v=1"])
+    polling.start(cgroup, roots=hierarchies.roots)
     components.reap_forever()
 
 
