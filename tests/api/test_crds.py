@@ -131,17 +131,18 @@ def test_get_shows_topology_readiness_stages_endpoint_and_age(api_server: ApiSer
     path = f"{COLLECTION}/shown"
     value = deployment(D, name="shown")
     assert api_server.client.create(COLLECTION, value).ok
-    assert api_server.client.apply(f"{path}/status", {**value, "status": STATUS}).ok
+    assert api_server.client.apply(f"{path}/status", {**value, "status": {**STATUS, "topology": D}}).ok
     table = api_server.client.request("GET", path, accept=TABLE).body
     shown = dict(zip([c["name"] for c in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
     assert shown.pop("Age")
     assert shown == {
         "Name": "shown",
-        "Topology": "Disaggregated",
+        "Topology": D,
         "Ready": "True",
         "Stages": STATUS["summary"],
         "Endpoint": STATUS["endpoint"],
         "Reason": "AllStagesReady",
+        "Wanted": D,
     }
 
 

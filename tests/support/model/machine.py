@@ -348,7 +348,8 @@ class RolloutMachine(RuleBasedStateMachine):
         assert labels == {chosen}, (labels, chosen, self.conditions())
         planned = plan_stages(spec, identity=self.identity(), revision="" if chosen == "initial" else chosen)
         expected = {self.identity().workload_name(stage.key): stage.replicas for stage in planned}
-        assert {name: item["spec"]["replicas"] for name, item in found.items()} == expected, (expected, {n: i["spec"]["replicas"] for n, i in found.items()}, self.conditions())
+        replicas = {name: item["spec"]["replicas"] for name, item in found.items()}
+        assert replicas == expected, (replicas, expected, self.conditions())
         image = spec.runtime.image
         assert all(_image_of(item) == image for item in found.values() if "frontend" not in item["metadata"]["name"])
         ready = next(condition for condition in self.conditions() if condition["type"] == "Ready")

@@ -26,7 +26,9 @@ def add_thread(proc: Path, number: int, *, seconds: float, waits: int, process: 
     task = proc / str(process) / "task" / str(number)
     task.mkdir(parents=True)
     ticks = int(seconds * 100)
-    (task / "stat").write_text(f"{number} (a name) with ) R 1 1 1 0 -1 4 0 0 0 0 {ticks // 4} {ticks - ticks // 4} 0 0\n")
+    (task / "stat").write_text(
+        f"{number} (a name) with ) R 1 1 1 0 -1 4 0 0 0 0 {ticks // 4} {ticks - ticks // 4} 0 0\n"
+    )
     (task / "status").write_text(f"Name:\tpython3\nvoluntary_ctxt_switches:\t{waits}\nnonvoluntary_ctxt_switches:\t9\n")
     return task
 

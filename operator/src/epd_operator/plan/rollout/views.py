@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from epd_operator.api.untyped import items, mapping
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
