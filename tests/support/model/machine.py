@@ -17,7 +17,7 @@ from epd_operator.objects.identity import REVISION_LABEL, Identity, Key, revisio
 from epd_operator.objects.kinds import EPD_DEPLOYMENT
 from epd_operator.objects.pods import is_live, is_ready
 from epd_operator.plan.observation import ChildKey, Verdict
-from epd_operator.plan.rollout.history import HAS_SERVED
+from epd_operator.plan.rollout.history import HAS_SERVED, SERVES
 from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_operator.reconcile.reconciler import Reconciler
 from support.model.cluster import Disturbance, Fault, KilledError, ModelCluster
@@ -186,7 +186,8 @@ class RolloutMachine(RuleBasedStateMachine):
         """Without further faults the object reaches the state of its spec, and nothing is written any more."""
         self.nodes.return_nodes()
         self.verifier.passes = True
-        self.store.change(PRIMARY, lambda primary: primary["spec"]["rollout"].update(paused=False))
+        # Enough GPUs for all strategies.
+        self.store.change(PRIMARY, lambda primary: primary["spec"]["rollout"].update(paused=False, maxSurgeGpus=9))
         for _ in range(MAX_ROUNDS):
             self.nodes.now += timedelta(seconds=10)
             self.run(Disturbance())
@@ -230,17 +231,19 @@ class RolloutMachine(RuleBasedStateMachine):
         strategy = self.read_spec()["rollout"]["strategy"]
         if key == SERVICE and after is not None:
             self.check_service(after, strategy=strategy)
-        if key.kind == "Deployment" and strategy == "BlueGreen" and before is not None:
+        if key.kind == "Deployment" and strategy != "Recreate" and before is not None:
             self.check_workload(verb, key, before, after)
 
     def check_service(self, after: Object, *, strategy: str) -> None:
         """The Service selects one revision; a new one only if it is complete and has answered."""
         chosen = after["spec"]["selector"][REVISION_LABEL]
-        if self.serving not in (None, chosen) and strategy == "BlueGreen" and self.has_served(str(self.serving)):
+        # If users delete the record of the revision that serves, only the Service says which one it is.
+        is_bound = strategy != "Recreate" and self.is_recorded(str(self.serving), SERVES)
+        if self.serving != chosen and is_bound and self.has_served(str(self.serving)):
             verdict = self.read_verdict
-            is_known = self.is_known_to_serve(chosen)
+            is_known = self.is_recorded(chosen, SERVES)
             assert is_known or (verdict is not None and verdict.passed and revision_label(verdict.revision) == chosen)
-            assert is_known or self.is_complete(chosen), f"{chosen} was not complete"
+            assert is_known or strategy == "Rolling" or self.is_complete(chosen), f"{chosen} was not complete"
         self.counts["switches"] += self.serving not in (None, chosen)
         self.serving = chosen
 
@@ -289,10 +292,6 @@ class RolloutMachine(RuleBasedStateMachine):
         stages = {stage for stage, topology in TOPOLOGY_OF.items() if topology != self.read_spec()["topology"]}
         others = any(key.kind == "Deployment" and key.name.split("-")[1] in stages for key in self.cluster.reads)
         return "ControllerRevision" in kinds or others
-
-    def is_known_to_serve(self, revision: str) -> bool:
-        """Whether the records say that a revision was given the requests, so the Service was changed by others."""
-        return self.is_recorded(revision, "epd.dev/serves")
 
     def is_recorded(self, revision: str, annotation: str) -> bool:
         """Whether a record that the operator has read has an annotation."""

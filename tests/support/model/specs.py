@@ -23,6 +23,7 @@ class Edit:
     log: str = "info"
     frontends: int = 1
     strategy: str = "BlueGreen"
+    surge: int = 0
     paused: bool = False
     history: int = 10
 
@@ -36,7 +37,12 @@ class Edit:
         return raw_spec(
             self.topology,
             runtime={"image": f"example.test/epd:{self.image}"},
-            rollout={"strategy": self.strategy, "paused": self.paused, "revisionHistoryLimit": self.history},
+            rollout={
+                "strategy": self.strategy,
+                "maxSurgeGpus": self.surge,
+                "paused": self.paused,
+                "revisionHistoryLimit": self.history,
+            },
             frontend={"replicas": self.frontends},
             **stages,
         )
@@ -49,7 +55,8 @@ edits = st.builds(
     replicas=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     log=st.sampled_from(["info", "debug"]),
     frontends=st.integers(1, 2),
-    strategy=st.sampled_from(["BlueGreen", "BlueGreen", "Recreate"]),
+    strategy=st.sampled_from(["BlueGreen", "Rolling", "Recreate"]),
+    surge=st.integers(0, 3),
     paused=st.sampled_from([False, False, False, True]),
     history=st.sampled_from([10, 1, 0]),
 )

@@ -48,6 +48,9 @@ Values that warnings use. The API server evaluates each of them on first use.
   expression: object.spec.transfer.ucx.transports
 - name: rdmaTransports
   expression: variables.transports.filter(t, t.matches('^(rc|ud|dc|ib|srd|gga|all)'))
+- name: hasOtherNetworks   # networks of single pools or stages, which spec.transfer does not describe
+  expression: >-
+    object.spec.pools.exists(p, has(p.network)) || variables.stages.exists(s, has(s.spec.network))
 - name: sendsBetweenPods   # whether embeddings leave their pod
   expression: >-
     object.spec.topology == 'Disaggregated' || (object.spec.topology == 'CoLocated' && has(object.spec.group)

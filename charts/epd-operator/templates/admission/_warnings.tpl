@@ -82,21 +82,24 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
     rc for RDMA, tcp, or another name that ucx_info -d shows.'
 - name: EmbeddingsByTCP
   fine: >-
-    object.spec.topology != 'Disaggregated' || object.spec.encoder.pool == object.spec.pd.pool
+    variables.hasOtherNetworks
+    || object.spec.topology != 'Disaggregated' || object.spec.encoder.pool == object.spec.pd.pool
     || has(object.spec.transfer.rdmaResource) || !variables.transports.all(t, t == 'tcp' || t in {{ include "epd.admission.localTransports" . }})
   message: >-
     'spec.transfer.ucx.transports: with tcp only, the CPUs of both nodes copy every embedding. If the pools have RDMA, add
     rc and set spec.transfer.rdmaResource. If not, compare with topology Aggregated.'
 - name: RDMAWithoutDevice
   fine: >-
-    object.spec.topology != 'Disaggregated' || has(object.spec.transfer.rdmaResource)
+    variables.hasOtherNetworks
+    || object.spec.topology != 'Disaggregated' || has(object.spec.transfer.rdmaResource)
     || variables.rdmaTransports.size() == 0 || variables.transports.exists(t, t in ['tcp', 'all'])
   message: >-
     'spec.transfer.rdmaResource: not set, but the only transport between pods, ' + variables.rdmaTransports[0] + ', needs
     an RDMA device. Set the resource name of the RDMA device plugin, or add tcp to spec.transfer.ucx.transports.'
 - name: UnusedRDMA
   fine: >-
-    !has(object.spec.transfer.rdmaResource) || (variables.sendsBetweenPods && variables.rdmaTransports.size() > 0)
+    variables.hasOtherNetworks
+    || !has(object.spec.transfer.rdmaResource) || (variables.sendsBetweenPods && variables.rdmaTransports.size() > 0)
   message: >-
     'spec.transfer.rdmaResource: ' + (variables.sendsBetweenPods
     ? 'no transport uses the RDMA devices. Add rc to spec.transfer.ucx.transports, or remove this field.'
@@ -104,7 +107,8 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
     this field.')
 - name: FrontendsWithoutTCP
   fine: >-
-    object.spec.frontend.mediaDecoding != 'Frontend' || variables.transports.exists(t, t in ['tcp', 'all'])
+    variables.hasOtherNetworks
+    || object.spec.frontend.mediaDecoding != 'Frontend' || variables.transports.exists(t, t in ['tcp', 'all'])
   message: >-
     'spec.transfer.ucx.transports: with mediaDecoding Frontend, frontends send pixels to other pods, but they have no RDMA
     device. Add tcp. Pods with RDMA devices still prefer rc.'
@@ -163,5 +167,5 @@ fix. If there are many warnings, the API server cuts each to 256 characters: so 
     || object.spec.rollout.strategy != 'Recreate'
   message: >-
     'spec.topology: with spec.rollout.strategy Recreate, this change removes all pods before new ones start, so requests
-    fail until these have loaded the model. To avoid this, set the strategy to BlueGreen, which needs the GPUs of both.'
+    fail until these have loaded the model. To avoid this, set the strategy to BlueGreen, which needs the GPUs of both, or to Rolling.'
 {{- end }}
