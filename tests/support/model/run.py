@@ -20,22 +20,22 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--no-shrink", action="store_true", help="report the first failing run as it is")
     arguments = parser.parse_args()
-    runs = -(-arguments.steps // STEPS_OF_ONE_RUN)
     phases = [Phase.generate] if arguments.no_shrink else [Phase.generate, Phase.shrink]
-    started = time.monotonic()
-    run_state_machine_as_test(
-        RolloutMachine,
-        settings=settings(
-            max_examples=runs,
-            stateful_step_count=STEPS_OF_ONE_RUN,
-            deadline=None,
-            database=None,
-            phases=phases,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
     counts: Counter[str] = RolloutMachine.counts
+    started = time.monotonic()
+    while counts["steps"] < arguments.steps:
+        run_state_machine_as_test(
+            RolloutMachine,
+            settings=settings(
+                max_examples=-(-(arguments.steps - counts["steps"]) // STEPS_OF_ONE_RUN),
+                stateful_step_count=STEPS_OF_ONE_RUN,
+                deadline=None,
+                database=None,
+                phases=phases,
+                report_multiple_bugs=False,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
     counted = ", ".join(f"{number:,} {name}" for name, number in sorted(counts.items()))
     print(f"no invariant was violated: {counted}; {time.monotonic() - started:.0f} s")
 

@@ -124,7 +124,7 @@ def test_an_invalid_answer_is_an_error_with_a_reason(answer, reason):
 def test_silence_is_slow_and_a_closed_port_is_an_error(engine):
     with pytest.raises(PageTimeoutError, match="no answer from"):
         asyncio.run(_fetch_from(None, timeout=0.05))
-    with pytest.raises(PageError, match="Connect"):
+    with pytest.raises(PageError, match="no process listens"):
         asyncio.run(fetch(engine().health_url, timeout=20, limit=10))
 
 
