@@ -143,6 +143,20 @@ def test_a_status_shows_the_revisions_and_what_the_rollout_waits_for(api: FakeAp
     assert api.writes() == []
 
 
+@pytest.mark.parametrize(("form", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_status_for_programs_has_the_outcome_and_all_revisions(api: FakeApi, form: str, parse: Any) -> None:
+    api.objects[OBJECT]["status"] = status("RolloutBlocked", "no GPU")
+    found = parse(run("status", "qwen", "-o", form).stdout)
+    assert (found["outcome"], found["reason"], found["paused"]) == ("Waiting", "RolloutBlocked", False)
+    assert found["waitsFor"] == "RolloutBlocked: no GPU"
+    assert found["revisions"][0].keys() == {"name", "state", "topology", "pods"}
+
+
+def test_a_status_is_followed_as_text_only(api: FakeApi) -> None:
+    assert "use one of the two" in refusal("status", "qwen", "--watch", "-o", "json")[1]
+    assert not api.sent
+
+
 def test_a_status_of_long_names_and_many_stages_fits_80_columns(api: FakeApi) -> None:
     summary = ", ".join(f"{stage} 1000/1000" for stage in ("frontend", "encoder", "pd", "group", "worker"))
     long = {"name": "r" * 63, "state": "Starting", "topology": "Disaggregated", "summary": summary}

@@ -19,10 +19,13 @@ from epdctl.rollout.text import change_lines, history_text, status_text
 from epdctl.rollout.undo import Restored, undo
 
 
-def show_status(name: str, place: Place) -> None:
+def show_status(name: str, place: Place, *, output: Format) -> None:
     """Print the state of the rollout."""
-    live = in_session(name, place, Session.read)
-    typer.echo(status_text(name, progress_of(live)))
+    progress = progress_of(in_session(name, place, Session.read))
+    if output is Format.TABLE:
+        typer.echo(status_text(name, progress))
+    else:
+        typer.echo(as_data(progress.as_data(), form=output))
 
 
 def watch(name: str, place: Place, *, timeout_seconds: float) -> None:

@@ -27,6 +27,9 @@ def status(
     timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="With --watch: longest time to wait; 0 for no limit.")
     ] = 0,
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="Format of the result. --watch prints text only.")
+    ] = Format.TABLE,
     namespace: Namespace = "",
     context: Context = "",
     kubeconfig: Kubeconfig = "",
@@ -39,10 +42,12 @@ def status(
     from epdctl.rollout import actions
 
     place = Place(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    if watch and output is not Format.TABLE:
+        raise typer.BadParameter("--watch prints text only: use one of the two", param_hint="--output")
     if watch:
         actions.watch(name, place, timeout_seconds=timeout)
     else:
-        actions.show_status(name, place)
+        actions.show_status(name, place, output=output)
 
 
 @rollout.command()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from epd_operator.api.untyped import items, mapping
@@ -15,12 +15,12 @@ _ENDS_WITH_A_PERSON = (Reason.ROLLOUT_PAUSED, Reason.PROGRESS_DEADLINE_EXCEEDED)
 """Reasons that do not end without a person; kubectl ends at an exceeded deadline, too."""
 
 
-class Outcome(Enum):
+class Outcome(StrEnum):
     """Whether to wait any longer."""
 
-    DONE = auto()
-    WAITING = auto()
-    NEEDS_PERSON = auto()
+    DONE = "Done"
+    WAITING = "Waiting"
+    NEEDS_PERSON = "NeedsPerson"
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,17 @@ class Progress:
         if self.is_stalled or self.reason in _ENDS_WITH_A_PERSON:
             return Outcome.NEEDS_PERSON
         return Outcome.DONE if self.is_ready else Outcome.WAITING
+
+    def as_data(self) -> dict[str, Any]:
+        """For programs, with the names of fields that the status has."""
+        return {
+            "revisions": [asdict(revision) for revision in self.revisions],
+            "strategy": self.strategy,
+            "paused": self.is_paused,
+            "outcome": str(self.outcome),
+            "reason": self.reason,
+            "waitsFor": self.waits_for,
+        }
 
     @property
     def waits_for(self) -> str:
