@@ -22,6 +22,7 @@ SCOPES = {
     "two namespaces": ("--set", "watchNamespaces={team-a,team-b}"),
     "two replicas": ("--set", "replicas=2"),
 }
+NODE_CHECK = {"list nodes.core", "list runtimeclasses.node.k8s.io"}
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "impersonate", "*"}
 
 
@@ -46,8 +47,9 @@ def all_grants(chart: list[dict[str, Any]]) -> set[rights.Grant]:
 def test_no_role_can_read_secrets_or_has_wildcards(chart: list[dict[str, Any]]) -> None:
     found = all_grants(chart)
     assert found
+    assert {str(g) for g in found if g.resource in ("nodes", "runtimeclasses")} <= NODE_CHECK
     for grant in found:
-        assert grant.resource.split("/")[0] not in ("secrets", "configmaps", "nodes", "namespaces"), grant
+        assert grant.resource.split("/")[0] not in ("secrets", "configmaps", "namespaces"), grant
         assert "*" not in (grant.verb, grant.group, grant.resource), grant
         assert grant.verb not in ("escalate", "impersonate", "deletecollection"), grant
         assert "/exec" not in grant.resource, grant
@@ -88,6 +90,17 @@ def test_with_watch_namespaces_nothing_is_granted_outside_of_them(helm: Helm) ->
     assert not [o for o in chart if o["kind"] == "ClusterRoleBinding"]
     places = {o["metadata"]["namespace"] for o in chart if o["kind"] == "RoleBinding"}
     assert places == {"epd-system", "team-a", "team-b"}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("value", ["Auto", "Always", "Never"])
+def test_nodes_may_be_listed_only_by_an_operator_that_compares_them(helm: Helm, scope: str, value: str) -> None:
+    chart = helm.template(*SCOPES[scope], "--set", f"nodeCheck={value}")
+    (deployment,) = [o for o in chart if o["kind"] == "Deployment"]
+    checks = value == "Always" or (value == "Auto" and scope != "two namespaces")
+    assert ("--check-nodes" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]) == checks
+    granted = {str(g) for g in all_grants(chart) if g.resource in ("nodes", "runtimeclasses")}
+    assert granted == (NODE_CHECK if checks else set())
 
 
 def test_workers_have_the_rights_for_discovery_and_no_others(helm: Helm) -> None:

@@ -52,6 +52,7 @@ def granted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 TABLES = {
     "rights of the operator": "epd-operator",
+    "rights to read nodes": "epd-operator.epd-system.node-check",
     "rights for leader election": "epd-operator-leader-election",
     "rights of worker pods": "epd-worker-discovery",
 }

@@ -40,6 +40,16 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{ .Values.workerRole.name }}
 {{- end }}
 
+{{- /* Whether the operator compares the nodes of the cluster with the needs of pods: "true" or "". */ -}}
+{{- define "epd.checksNodes" -}}
+{{- if or (eq .Values.nodeCheck "Always") (and (eq .Values.nodeCheck "Auto") (not .Values.watchNamespaces)) }}true{{ end }}
+{{- end }}
+
+{{- /* ClusterRole for the comparison of nodes. */ -}}
+{{- define "epd.nodeRole" -}}
+{{ printf "%s.%s.node-check" (include "epd.name" .) .Release.Namespace }}
+{{- end }}
+
 {{- /* Whether the installed Deployment runs without leader election, so that its pods would be active beside the leader: "true" or "". */ -}}
 {{- define "epd.runsWithoutElection" -}}
 {{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "epd.name" .) }}

@@ -70,6 +70,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="NAME",
         help=f"ClusterRole of the worker pods, bound for each EPDDeployment (default: {WORKER_ROLE})",
     )
+    parser.add_argument(
+        "--check-nodes",
+        action="store_true",
+        help="compare the nodes of the cluster with the needs of pods; needs the right to list nodes and "
+        "runtimeclasses (default: no comparison)",
+    )
     _add_election_options(parser)
     parsed = parser.parse_args(arguments)
     if parsed.leader_election and not parsed.lease_namespace:
@@ -82,6 +88,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         log_level=parsed.log_level,
         prometheus_url=parsed.prometheus_url,
         worker_role=parsed.worker_role,
+        check_nodes=parsed.check_nodes,
         leader_election=parsed.leader_election,
         lease_name=parsed.lease_name,
         lease_namespace=parsed.lease_namespace,

@@ -48,6 +48,7 @@ class Options:
     log_level: str = "INFO"
     prometheus_url: str = ""
     worker_role: str = WORKER_ROLE
+    check_nodes: bool = False
     leader_election: bool = False
     lease_name: str = LEASE_NAME
     lease_namespace: str = ""
@@ -108,6 +109,7 @@ async def _operate(
             settings=Settings(worker_role=options.worker_role),
             namespaces=options.namespaces,
             workers=options.workers,
+            check_nodes=options.check_nodes,
             jitter=jitter,
             on_watch_started=install_signal_handlers,
         )

@@ -19,6 +19,7 @@ from epd_operator.plan.children.child_kind import Settings
 from epd_operator.plan.children.registry import OPTIONAL_KINDS, WATCHED_KINDS
 from epd_operator.plan.status.status_events import scaling_event
 from epd_operator.reconcile.crd_check import CrdCheck
+from epd_operator.reconcile.node_check import NodeCheck
 from epd_operator.reconcile.queue import WorkQueue
 from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from epd_operator.reconcile.resync import resync
@@ -51,6 +52,7 @@ def make_leader_tasks(
     settings: Settings,
     namespaces: Sequence[str],
     workers: int,
+    check_nodes: bool,
     jitter: Callable[[], float],
     on_watch_started: Callable[[], object],
 ) -> LeaderTasks:
@@ -70,6 +72,7 @@ def make_leader_tasks(
     verifier = Verifier(ask=ask, enqueue=queue.add, clock=clock)
     canary = Canary(survey=survey, enqueue=queue.add, clock=clock)
     crds = CrdCheck(cluster, on_result=metrics.crds.observe)
+    nodes = NodeCheck(cluster, enqueue=queue.add) if check_nodes else None
     reconciler = Reconciler(
         cluster,
         settings=settings,
@@ -78,6 +81,7 @@ def make_leader_tasks(
         canary=canary,
         reports=Reports(metrics=metrics.objects, recorder=recorder),
         crd_problem=crds.problem,
+        nodes=nodes,
     )
     pool = Workers(queue=queue, reconciler=reconciler, metrics=metrics, clock=clock)
     listing = partial(resync, cluster, queue=queue, known=pool.known_keys, metrics=metrics)
@@ -90,6 +94,7 @@ def make_leader_tasks(
             canary.run,
             recorder.run,
             partial(crds.run, queue=queue, known=pool.known_keys, random=jitter),
+            *([partial(nodes.run, random=jitter)] if nodes is not None else []),
             partial(listing, namespaces=namespaces, random=jitter, clock=clock),
         ],
         watch=partial(_watch, cluster, queue=queue, namespaces=namespaces, on_watch_started=on_watch_started),

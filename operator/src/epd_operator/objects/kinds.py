@@ -12,7 +12,7 @@ _SPECIAL = re.compile(r"[/%?#\\\s]")
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of namespaced object."""
+    """A kind of object. Nodes and RuntimeClasses are cluster-scoped, the others are namespaced."""
 
     kind: str
     api_version: str
@@ -49,3 +49,5 @@ EVENT = Kind(kind="Event", api_version="events.k8s.io/v1", plural="events")
 CORE_EVENT = Kind(kind="Event", api_version="v1", plural="events")
 """The same Events, in the version whose field selectors include the uid of the object."""
 POD = Kind(kind="Pod", api_version="v1", plural="pods")
+NODE = Kind(kind="Node", api_version="v1", plural="nodes")
+RUNTIME_CLASS = Kind(kind="RuntimeClass", api_version="node.k8s.io/v1", plural="runtimeclasses")

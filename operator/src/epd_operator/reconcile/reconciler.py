@@ -26,8 +26,11 @@ from epd_operator.plan.redaction import Redactor
 from epd_operator.plan.rollout.history import recorded_specs
 from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.plan.status.builder import status_of, status_of_invalid
+from epd_operator.plan.status.preflight import needs_of, problem_before
+from epd_operator.plan.status.problem import Problem
 from epd_operator.plan.status.status_events import admission_event
 from epd_operator.reconcile.admissions import Admissions
+from epd_operator.reconcile.node_check import NodeCheck
 from epd_operator.scaling.model import Decision
 from epd_operator.telemetry.reports import Report, ReportPort
 
@@ -130,6 +133,7 @@ class Reconciler:
         canary: CanaryPort | None = None,
         reports: ReportPort | None = None,
         crd_problem: Callable[[], str] = _no_problem,
+        nodes: NodeCheck | None = None,
     ) -> None:
         self._cluster = cluster
         self._pod_events = PodEvents(cluster)
@@ -140,6 +144,7 @@ class Reconciler:
         self._canary = canary
         self._reports = reports
         self._crd_problem = crd_problem
+        self._nodes = nodes
         self._admissions = Admissions()
 
     async def reconcile(self, key: Key) -> Result:
@@ -185,7 +190,8 @@ class Reconciler:
         plan = plan.without_unchanged(outcome.unchanged)
         refused = {child: redactor.redact(answer) for child, answer in outcome.refused.items()}
         observation = replace(observation, foreign_owners=outcome.foreign_owners, refused=refused)
-        status = status_of(spec, plan=plan, observation=observation, now=now)
+        nodes = self._check_nodes(key, spec=spec, rollout=plan.rollout, observation=observation)
+        status = status_of(spec, plan=plan, observation=observation, now=now, nodes=nodes)
         changed = await self._write_status(key, observation=observation, status=status, model=spec.model.name)
         if outcome.fault is not None:
             raise outcome.fault
@@ -208,6 +214,15 @@ class Reconciler:
             findings = self._canary.findings(key, identity=observation.identity)
             observation = replace(observation, findings=findings)
         return replace(observation, crd_problem=self._crd_problem(), admitted=self._admissions.of(key))
+
+    def _check_nodes(
+        self, key: Key, *, spec: EPDDeploymentSpec, rollout: Rollout, observation: Observation
+    ) -> Problem | None:
+        """Why no node can run the pods of a stage; None if there is no reason, or if nodes are not checked."""
+        if self._nodes is None:
+            return None
+        needs = needs_of(spec, rollout=rollout, observation=observation)
+        return self._nodes.problem(key, needs=needs, before=problem_before(observation.status))
 
     def _pass_on(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
         """Pass on what the autoscaler, the verifier and the canary need."""
@@ -258,6 +273,8 @@ class Reconciler:
             self._verification.forget(key)
         if self._canary is not None:
             self._canary.forget(key)
+        if self._nodes is not None:
+            self._nodes.forget(key)
         if self._scaling is not None:
             self._scaling.forget(key)
         if self._reports is not None:

@@ -125,5 +125,7 @@ class EPDDeploymentStatus(ApiModel):
         default=None, description="The revisions that have pods."
     )
     conditions: Annotated[list[Condition], Field(max_length=16), ListMap(("type",))] | None = Field(
-        default=None, description="Ready, Available, Reconciling and Stalled; CRDOutdated while the CRDs are too old."
+        default=None,
+        description="Ready, Available, Reconciling and Stalled; CRDOutdated while the CRDs are too old; "
+        "NodesUnsuitable while no node can run the pods of a stage.",
     )

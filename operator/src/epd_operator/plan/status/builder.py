@@ -31,7 +31,9 @@ _VARIABLE_TEXT = re.compile(r"\b[0-9a-f-]*[0-9][0-9a-f-]*\b")
 """Numbers and identifiers: they may differ between two refusals that have the same cause."""
 
 
-def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str) -> dict[str, Any]:
+def status_of(
+    spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, now: str, nodes: Problem | None = None
+) -> dict[str, Any]:
     """The status of an object whose spec is valid.
 
     Args:
@@ -39,6 +41,7 @@ def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, 
         plan: the plan of this reconcile.
         observation: the observation of this reconcile.
         now: the time, in RFC 3339, for conditions that change.
+        nodes: why no node can run the pods of a stage; None if there is no reason, or if it is not known.
     """
     serving = plan.rollout.serving
     progress = stage_progress(plan, observation=observation)
@@ -50,7 +53,10 @@ def status_of(spec: EPDDeploymentSpec, *, plan: Plan, observation: Observation, 
         summary=summary_of(stages),
         stages=[_stage_status(stage, spec=serving.spec or spec, observation=observation, now=now) for stage in stages],
         revisions=revision_statuses(plan.rollout, progress=progress),
-        conditions=_conditions(progress, plan=plan, observation=observation, now=now),
+        conditions=[
+            *_conditions(progress, plan=plan, observation=observation, now=now),
+            *_nodes_condition(nodes, observation=observation, now=now),
+        ],
     )
     return status.model_dump(by_alias=True, exclude_none=True, mode="json")
 
@@ -157,6 +163,13 @@ def _crd_condition(observation: Observation, *, now: str) -> list[Condition]:
         return []
     problem = Problem(Reason.FIELDS_MISSING, observation.crd_problem)
     return [_condition(ConditionType.CRD_OUTDATED, problem, is_true=True, observation=observation, now=now)]
+
+
+def _nodes_condition(nodes: Problem | None, *, observation: Observation, now: str) -> list[Condition]:
+    """The condition NodesUnsuitable; none if there is no problem."""
+    if nodes is None:
+        return []
+    return [_condition(ConditionType.NODES_UNSUITABLE, nodes, is_true=True, observation=observation, now=now)]
 
 
 def _unavailable(stages: list[StageProgress], *, kept: Iterable[StageKey], observation: Observation) -> Problem | None:

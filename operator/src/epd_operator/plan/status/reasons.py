@@ -11,13 +11,17 @@ from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """Condition types; Ready, Reconciling and Stalled follow kstatus. CRDOutdated exists only while it is true."""
+    """Condition types; Ready, Reconciling and Stalled follow kstatus.
+
+    CRDOutdated and NodesUnsuitable exist only while they are true.
+    """
 
     READY = "Ready"
     AVAILABLE = "Available"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
     CRD_OUTDATED = "CRDOutdated"
+    NODES_UNSUITABLE = "NodesUnsuitable"
 
 
 class EventType(StrEnum):
@@ -113,6 +117,11 @@ class Reason(StrEnum):
     CHILD_REFUSED = "ChildRefused", _PERSON
     SPEC_INVALID = "SpecInvalid", _PERSON
     FIELDS_MISSING = "FieldsMissing", _PERSON
+    NO_MATCHING_NODES = "NoMatchingNodes", _PERSON
+    ARCHITECTURE_DIFFERS = "ArchitectureDiffers", _PERSON
+    DEVICES_MISSING = "DevicesMissing", _PERSON
+    TAINTS_NOT_TOLERATED = "TaintsNotTolerated", _PERSON
+    RUNTIME_CLASS_MISSING = "RuntimeClassMissing", _PERSON
 
     @property
     def is_progress(self) -> bool:

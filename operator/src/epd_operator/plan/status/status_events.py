@@ -133,8 +133,9 @@ def _conditions(before: KubernetesObject, after: KubernetesObject) -> Iterator[S
             yield _normal(available.reason, Action.SERVE, available.message)
         else:
             yield _warning(available.reason, Action.SERVE, available.message)
-    if (outdated := changed.get(ConditionType.CRD_OUTDATED)) is not None and outdated.is_true:
-        yield _warning(outdated.reason, Action.RECONCILE, outdated.message)
+    for kind in (ConditionType.CRD_OUTDATED, ConditionType.NODES_UNSUITABLE):
+        if (problem := changed.get(kind)) is not None and problem.is_true:
+            yield _warning(problem.reason, Action.RECONCILE, problem.message)
     if (ready := changed.get(ConditionType.READY)) is not None:
         yield from _ready(ready, stages=after.get("stages", ()))
 
