@@ -27,6 +27,8 @@ USED_IN_OTHER_TESTS = {
     # do not start.)
     "patch pods.core",
     "list events.core",
+    # tests/api/test_wrong_workers.py: no worker here answers wrongly.
+    "create pods/eviction.core",
     "patch events.events.k8s.io",
     "delete controllerrevisions.apps",
     "delete deployments.apps",

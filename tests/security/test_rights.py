@@ -27,6 +27,8 @@ CHECKED_WITHIN_OTHERS = {
     "update epddeployments/finalizers.epd.dev",
 }
 """Rights that the API server checks within another request, so that the log does not show them."""
+USED_IN_OTHER_TESTS = {"create pods/eviction.core"}
+"""No worker here can answer, so none answers wrongly: tests/api/test_wrong_workers.py."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,4 +213,6 @@ def test_no_request_of_the_operator_was_refused(life_cycle: LifeCycle) -> None:
 
 
 def test_every_right_of_the_operator_was_used(life_cycle: LifeCycle) -> None:
-    assert sorted(rights.unused(life_cycle.granted, life_cycle.used)) == sorted(CHECKED_WITHIN_OTHERS)
+    assert sorted(rights.unused(life_cycle.granted, life_cycle.used)) == sorted(
+        CHECKED_WITHIN_OTHERS | USED_IN_OTHER_TESTS
+    )

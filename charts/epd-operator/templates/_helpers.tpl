@@ -126,6 +126,10 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch]
+# With spec.verification.replaceWrongWorkers: workers that answer wrongly. The API server checks the disruption budget.
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
 # May hand out this one role, without having its rights.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]

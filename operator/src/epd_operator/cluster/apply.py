@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from epd_operator.cluster.errors import (
     NotFoundError,
     RefusedError,
     TooLargeError,
+    UnavailableError,
 )
 from epd_operator.objects.identity import Identity, controller_of
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, POD, SERVICE_ACCOUNT
@@ -25,6 +27,8 @@ from epd_operator.plan.children.registry import kind_named
 from epd_operator.plan.observation import Admitted, ChildKey, ForeignOwner, KubernetesObject, Observation
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.status.builder import is_unchanged, with_foreign_conditions
+
+logger = logging.getLogger(__name__)
 
 STATUS_MANAGER = "epd-operator-status"
 SEED_MANAGER = "epd-operator-seed"
@@ -47,6 +51,7 @@ class ApplyResult:
         fault: the first error among the refused children that may be temporary (FaultError), or None.
         admitted: what admission makes of the children that were applied; None if nothing.
         unchanged: children whose spec was not changed by the apply.
+        evicted: pods that were evicted.
     """
 
     written: tuple[str, ...] = ()
@@ -55,6 +60,7 @@ class ApplyResult:
     fault: ClusterError | None = None
     admitted: Mapping[ChildKey, Admitted | None] = field(default_factory=dict)
     unchanged: frozenset[ChildKey] = frozenset()
+    evicted: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -66,6 +72,7 @@ class _Progress:
     foreign_owners: dict[ChildKey, ForeignOwner] = field(default_factory=dict)
     admitted: dict[ChildKey, Admitted | None] = field(default_factory=dict)
     unchanged: set[ChildKey] = field(default_factory=set)
+    evicted: list[str] = field(default_factory=list)
 
     def add_applied(self, child: dict[str, Any], *, live: KubernetesObject | None, answer: KubernetesObject) -> None:
         """Note what the API server has made of a child."""
@@ -87,6 +94,7 @@ class _Progress:
             fault=next((error for error in self.refused.values() if isinstance(error, FaultError)), None),
             admitted=self.admitted,
             unchanged=frozenset(self.unchanged),
+            evicted=tuple(self.evicted),
         )
 
 
@@ -105,6 +113,7 @@ async def apply_plan(cluster: Cluster, *, plan: Plan, observation: Observation) 
     for scale in plan.scale_statuses:
         await cluster.apply(kind_named(scale["kind"]), body=scale, field_manager=STATUS_MANAGER, subresource="status")
         progress.written.append(f"status of {_describe(ChildKey.of(scale))}")
+    await _evict(cluster, plan=plan, progress=progress)
     return progress.result()
 
 
@@ -170,6 +179,19 @@ async def _write_deletion_costs(cluster: Cluster, *, plan: Plan) -> list[str]:
             await cluster.apply(POD, body=pod, field_manager=DELETION_COST_MANAGER)
             written.append(f"deletion cost of {_describe(ChildKey.of(pod))}")
     return written
+
+
+async def _evict(cluster: Cluster, *, plan: Plan, progress: _Progress) -> None:
+    """Evict workers that answer wrongly. If it is not possible now, the condition Ready still names them."""
+    for eviction in plan.evictions:
+        pod = eviction["metadata"]["name"]
+        try:
+            await cluster.evict(body=eviction)
+        except (ConflictError, FaultError, NotFoundError, RefusedError, UnavailableError) as error:
+            logger.warning("pod %s answers wrongly and is not evicted: %s", pod, error)
+        else:
+            progress.evicted.append(pod)
+            progress.written.append(f"eviction of Pod {pod}")
 
 
 def _service_account_of(child: Mapping[str, Any]) -> ChildKey | None:

@@ -18,7 +18,7 @@ from kubernetes.aio import config as kubernetes_config
 
 from epd_operator.cluster.errors import FencedError, NotFoundError, UnavailableError, error_for
 from epd_operator.cluster.warnings import Warnings
-from epd_operator.objects.kinds import Kind
+from epd_operator.objects.kinds import POD, Kind
 
 PAGE_SIZE = 500
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -164,6 +164,17 @@ class Cluster:
     async def create(self, kind: Kind, *, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object. For objects that the operator does not apply, such as Events."""
         return await self._call("CREATE", kind, path=kind.path(namespace=namespace), body=body)
+
+    async def evict(self, *, body: Mapping[str, Any]) -> None:
+        """Evict the pod that an Eviction of policy/v1 names.
+
+        Raises:
+            UnavailableError: with status 429, the disruption budget does not allow it now.
+            ConflictError: the pod has another uid.
+        """
+        metadata = body["metadata"]
+        path = POD.path(namespace=metadata["namespace"], name=metadata["name"], subresource="eviction")
+        await self._call("CREATE", POD, path=path, body=body)
 
     async def replace(
         self, kind: Kind, *, body: Mapping[str, Any], field_manager: str | None = None, dry_run: bool = False

@@ -26,6 +26,7 @@ from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject, 
 from epd_operator.plan.rollout.deletion_cost import deletion_costs
 from epd_operator.plan.rollout.revisions import Rollout, plan_rollout
 from epd_operator.plan.stages.stage_plan import StagePlan
+from epd_operator.plan.workloads.replacement import evictions
 
 DEFAULTS = Settings()
 
@@ -44,6 +45,7 @@ class Plan:
         seeds: first contents of scale objects that do not exist yet; applied before the scale objects.
         deletion_costs: pods of stages that are scaled down, with their deletion costs; applied before the children.
         scale_statuses: statuses of scale objects that differ from the observed ones.
+        evictions: of workers that answer wrongly, at most one.
     """
 
     rollout: Rollout
@@ -55,6 +57,7 @@ class Plan:
     seeds: tuple[dict[str, Any], ...] = ()
     deletion_costs: tuple[dict[str, Any], ...] = ()
     scale_statuses: tuple[dict[str, Any], ...] = ()
+    evictions: tuple[dict[str, Any], ...] = ()
 
     @property
     def stages(self) -> tuple[StagePlan, ...]:
@@ -99,6 +102,7 @@ def make_plan(spec: EPDDeploymentSpec, *, observation: Observation, settings: Se
         seeds=tuple(scale_seeds(context)),
         deletion_costs=tuple(pod for stage in rollout.stages for pod in deletion_costs(stage, observation=observation)),
         scale_statuses=tuple(scale_statuses(context)),
+        evictions=evictions(rollout, observation=observation),
     )
 
 

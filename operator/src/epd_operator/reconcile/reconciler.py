@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -28,7 +28,7 @@ from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.plan.status.builder import status_of, status_of_invalid
 from epd_operator.plan.status.preflight import needs_of, problem_before
 from epd_operator.plan.status.problem import Problem
-from epd_operator.plan.status.status_events import admission_event
+from epd_operator.plan.status.status_events import admission_event, eviction_event
 from epd_operator.reconcile.admissions import Admissions
 from epd_operator.reconcile.node_check import NodeCheck
 from epd_operator.scaling.model import Decision
@@ -187,6 +187,7 @@ class Reconciler:
         self._pass_on(key, rollout=plan.rollout, observation=observation)
         outcome = await apply_plan(self._cluster, plan=plan, observation=observation)
         self._report_admission(key, identity=observation.identity, found=outcome.admitted)
+        self._report_evictions(outcome.evicted, observation=observation)
         plan = plan.without_unchanged(outcome.unchanged)
         refused = {child: redactor.redact(answer) for child, answer in outcome.refused.items()}
         observation = replace(observation, foreign_owners=outcome.foreign_owners, refused=refused)
@@ -265,6 +266,14 @@ class Reconciler:
             logger.info("%s", event.note)
             if self._reports is not None:
                 self._reports.noticed(identity, event)
+
+    def _report_evictions(self, pods: Sequence[str], *, observation: Observation) -> None:
+        faults = observation.findings.wrong if observation.findings is not None else {}
+        for pod in pods:
+            event = eviction_event(pod, fault=faults.get(pod, ""))
+            logger.warning("%s", event.note)
+            if self._reports is not None:
+                self._reports.noticed(observation.identity, event)
 
     def _forget(self, key: Key) -> None:
         self._pod_events.forget(key)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from epd_operator.api.markers import Int, ListMap, Rule
+from epd_operator.api.markers import Bool, Int, ListMap, Rule
 from epd_operator.api.v1alpha1.base import ApiModel, DnsLabel
 
 MAX_REQUESTS = 8
@@ -129,6 +129,12 @@ class Verification(ApiModel):
     interval_seconds: Annotated[Int, Field(ge=60, le=86400)] = Field(
         default=900,
         description="Time between two rounds of the requests to the workers of the revision that serves, in seconds.",
+    )
+    replace_wrong_workers: Bool = Field(
+        default=False,
+        description="Whether a worker of the revision that serves is evicted if it answers wrongly and another one "
+        "answers right: one at a time, as the disruption budget allows, and only if no pod of its stage is newer than "
+        "intervalSeconds.",
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (

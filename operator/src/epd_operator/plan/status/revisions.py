@@ -116,10 +116,17 @@ def wrong_answers(rollout: Rollout, *, observation: Observation) -> Problem | No
     pod, fault = next(iter(wrong.items()))
     if not right:
         advice = "no worker answers right: the cause may be the model, an encoder or the expectation"
+    elif _is_replaced(rollout):
+        advice = f"{len(right)} answer right: the operator evicts one such pod in each interval"
     else:
         advice = f"{len(right)} answer right: replace it with kubectl delete pod {pod}"
     workers = f"{len(wrong)} of {len(wrong) + len(right)} workers"
     return Problem(Reason.WRONG_ANSWERS, f"{workers} answer wrongly, for example pod {pod} ({fault}); {advice}")
+
+
+def _is_replaced(rollout: Rollout) -> bool:
+    verification = rollout.serving.spec.verification if rollout.serving.spec is not None else None
+    return verification is not None and verification.replace_wrong_workers
 
 
 def _removing(rollout: Rollout, *, observation: Observation) -> Problem | None:

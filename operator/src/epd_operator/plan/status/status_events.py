@@ -28,6 +28,7 @@ class EventReason(StrEnum):
     REVISION_SERVES = "RevisionServes"
     REVISION_REMOVED = "RevisionRemoved"
     CHANGED_BY_ADMISSION = "ChangedByAdmission"
+    WORKER_EVICTED = "WorkerEvicted"
 
 
 class Action(StrEnum):
@@ -83,6 +84,12 @@ def admission_event(child: ChildKey, record: Admitted) -> StatusEvent:
     else:
         note += "; the operator accepts this"
     return _normal(EventReason.CHANGED_BY_ADMISSION, Action.RECONCILE, note)
+
+
+def eviction_event(pod: str, *, fault: str) -> StatusEvent:
+    """The Event of a worker that was evicted because it answers wrongly."""
+    note = f"pod {pod} is evicted, because it answers wrongly: {fault}"
+    return _normal(EventReason.WORKER_EVICTED, Action.ROLL_OUT, note)
 
 
 def _topology(before: KubernetesObject, after: KubernetesObject) -> Iterator[StatusEvent]:
