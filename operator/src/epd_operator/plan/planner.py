@@ -24,9 +24,9 @@ from epd_operator.plan.drift import (
 )
 from epd_operator.plan.observation import Admitted, ChildKey, KubernetesObject, Observation
 from epd_operator.plan.rollout.deletion_cost import deletion_costs
+from epd_operator.plan.rollout.replacement import evictions
 from epd_operator.plan.rollout.revisions import Rollout, plan_rollout
 from epd_operator.plan.stages.stage_plan import StagePlan
-from epd_operator.plan.workloads.replacement import evictions
 
 DEFAULTS = Settings()
 
