@@ -58,6 +58,7 @@ def limit(memory: str) -> dict[str, Any]:
 
 PRODUCT = "pools.1.gpu.product"
 LABEL = {"pools.1.nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-GB200"}}
+PRESETS = {"pools": [{"name": "gb200", "preset": "GB200"}, {"name": "rtx", "preset": "GB200"}]}
 PARSER = ["--reasoning-parser", "qwen3"]
 CAP = "--override-generation-config"
 HUGE = {"hugepages-2Mi": "64Mi"}
@@ -67,6 +68,7 @@ WARNINGS = [
     Case("SameGPUProduct", "one product by a node label", "spec.encoder.pool, spec.pd.pool", LABEL),
     Case("SameGPUProduct", "one pool", "spec.encoder.pool, spec.pd.pool", {"encoder.pool": "gb200"}),
     Case("SameGPUProduct", "one pool without a product", "spec.encoder.pool, spec.pd.pool", {"pd.pool": "rtx"}),
+    Case("SameGPUProduct", "one preset in two pools", "spec.encoder.pool, spec.pd.pool", PRESETS),
     Case("LongAnswersCoLocated", "a reasoning parser", "spec.topology", {"group.pd.args": PARSER}, C),
     Case("LongAnswersCoLocated", "Dynamo's reasoning parser", "spec.topology",
          {"runtime.args": ["--dyn_reasoning_parser=qwen3"]}, C),
@@ -100,6 +102,8 @@ WARNINGS = [
     Case("ForeignImage", "an amd64 image on arm64", "spec.runtime.image", {"runtime.image": "r/worker:1-amd64"}, C),
     Case("ForeignImage", "an arm64 image of an amd64 stage", "spec.encoder.podTemplate.image",
          {"encoder.podTemplate.image": "r/worker-aarch64:1", "pools.1.gpu.architecture": "amd64"}),
+    Case("ForeignImage", "an amd64 image on nodes of a preset", "spec.runtime.image",
+         {"runtime.image": "r/worker:1-amd64", "pools": [{"name": "gb200", "preset": "GB300"}]}, C),
     Case("ForeignImage", "an image of all pods, by a node label", "spec.podTemplate.image",
          {"podTemplate.image": "r/arm64/worker:1", "pools.1.nodeSelector": {"kubernetes.io/arch": "amd64"}}),
     Case("ModelDownload", "a large model", "spec.model.storage", {"model": {"name": "Qwen/Qwen3-VL-30B-A3B"}}),
@@ -178,6 +182,8 @@ FINE = [
     Fine("SameGPUProduct", "another product", {PRODUCT: "NVIDIA-RTX-PRO-6000"}),
     Fine("SameGPUProduct", "a slice of the same product",
          {PRODUCT: "NVIDIA-GB200", "pools.1.gpu.resourceName": "nvidia.com/mig-1g.23gb"}),
+    Fine("SameGPUProduct", "two presets",
+         {"pools": [{"name": "gb200", "preset": "GB200"}, {"name": "rtx", "preset": "RTXPro6000"}]}),
     Fine("SameGPUProduct", "one product in pools of one stage", {PRODUCT: "NVIDIA-GB200"}, A),
     Fine("LongAnswersCoLocated", "answers with a low limit",
          {"group.pd.args": [*PARSER, CAP, '{"max_new_tokens": 1024}']}, C),

@@ -11,6 +11,7 @@ from epd_operator.advice.simulation.known import GPUS, MODELS, known_gpu, known_
 from epd_operator.advice.simulation.layout import Layout
 from epd_operator.advice.simulation.results import Slo
 from epd_operator.api.v1alpha1.epddeployment import EPDDeployment, EPDDeploymentSpec
+from epd_operator.api.v1alpha1.presets import with_preset
 from epd_operator.api.v1alpha1.stages import Group, PrefillDecode, Worker
 from epd_operator.api.v1alpha1.topology import GPU_STAGES, Topology
 from epd_operator.objects.quantities import to_bytes
@@ -72,7 +73,8 @@ def _gpu(spec: EPDDeploymentSpec, *, stage: str, pool: str, traffic: TrafficFile
     number, found = next(((n, one) for n, one in enumerate(spec.pools) if one.name == pool), (0, None))
     if found is None:
         raise ValueError(f"spec.{stage}.pool: there is no pool {pool!r} in spec.pools")
-    product = found.gpu.product
+    selected = with_preset(found).gpu
+    product = selected.product or next(iter(selected.products or ()), None)
     if product is None:
         raise ValueError(f"spec.pools.{number}.gpu.product: missing: the speed of the GPU depends on it")
     known = known_gpu(product)

@@ -72,7 +72,7 @@ Values that warnings use. The API server evaluates each of them on first use.
     object.spec.pools.filter(p, has(object.spec.{{ . }}) && p.name == object.spec.{{ . }}.pool)
     .map(p, p.gpu.resourceName + ' ' + (has(p.gpu.product) ? p.gpu.product
     : has(p.nodeSelector) && 'nvidia.com/gpu.product' in p.nodeSelector ? p.nodeSelector['nvidia.com/gpu.product']
-    : 'of pool ' + p.name))
+    : has(p.gpu.products) ? p.gpu.products.join(',') : has(p.preset) ? p.preset : 'of pool ' + p.name))
 - name: {{ . }}Args   # only of this kind of process
   expression: >-
     (has(object.spec.{{ . }}) && has(object.spec.{{ . }}.args) ? object.spec.{{ . }}.args : [])
@@ -124,7 +124,8 @@ Values that warnings use. The API server evaluates each of them on first use.
     ? {'path': dyn('spec.' + s.name + '.podTemplate.image'), 'image': s.spec.podTemplate.image, 'pool': s.spec.pool}
     : {'path': variables.images[0].path, 'image': variables.images[0].image, 'pool': s.spec.pool})
     .filter(i, object.spec.pools.exists(p, p.name == i.pool && (has(p.gpu.architecture) ? p.gpu.architecture
-    : has(p.nodeSelector) && 'kubernetes.io/arch' in p.nodeSelector ? p.nodeSelector['kubernetes.io/arch'] : '')
+    : has(p.nodeSelector) && 'kubernetes.io/arch' in p.nodeSelector ? p.nodeSelector['kubernetes.io/arch']
+    : has(p.preset) ? (p.preset in ['GB200', 'GB300'] ? 'arm64' : 'amd64') : '')
     == (i.image.matches('[-_.:/](arm64|aarch64)(v8)?([-_.:/@]|$)')
     ? (i.image.matches('[-_.:/](amd64|x86[-_]64)([-_.:/@]|$)') ? 'none' : 'amd64')
     : (i.image.matches('[-_.:/](amd64|x86[-_]64)([-_.:/@]|$)') ? 'arm64' : 'none'))))

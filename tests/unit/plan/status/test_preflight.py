@@ -93,6 +93,14 @@ def test_without_any_node_the_message_says_so() -> None:
     assert found.message.startswith("stage frontend: the cluster has no nodes. ")
 
 
+def test_several_products_are_searched_and_the_message_has_those_that_exist() -> None:
+    h200 = node("h", product="NVIDIA-H200-NVL", arch="amd64")
+    assert find(h200, pool={"preset": "H200", "gpu": {}}) is None
+    found = find(h200, pool={"preset": "H100", "gpu": {}})
+    assert found is not None
+    assert "The nodes have nvidia.com/gpu.product=NVIDIA-H200-NVL. Correct gpu.products, the preset or" in found.message
+
+
 def test_required_node_affinity_is_part_of_the_search() -> None:
     expression = {"key": "rack", "operator": "In", "values": ["r1"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
@@ -100,7 +108,7 @@ def test_required_node_affinity_is_part_of_the_search() -> None:
     worker = {"podTemplate": {"affinity": affinity}}
     found = find(gb200(), worker=worker)
     assert found is not None
-    assert "and the required node affinity. Correct podTemplate.affinity" in found.message
+    assert "and the required node affinity. The nodes have no label rack. Correct gpu.products" in found.message
     labels = {PRODUCT: "NVIDIA-GB200", ARCH: "arm64", "rack": "r1"}
     assert find(Node(name="r", labels=labels, devices={GPU: 1}), worker=worker) is None
 

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from epd_operator.api.untyped import items, mapping
 from epd_operator.api.v1alpha1.epddeployment import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.network import Network
 from epd_operator.api.v1alpha1.pod_template import SHARED_MEMORY_PATH, Toleration
 from epd_operator.api.v1alpha1.pools import ARCHITECTURE_LABEL, PRODUCT_LABEL, Pool
+from epd_operator.api.v1alpha1.presets import with_preset
 from epd_operator.api.v1alpha1.stages import Group, GroupEncoder
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.backends.dynamo import Role
 from epd_operator.objects.quantities import to_bytes
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,14 @@ class Placement:
             ]
         return scheduling
 
+    def affinity(self, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """The affinity of a pod: the given one, and one of the products if the pool has several."""
+        products = self.pool.gpu.products or [] if self.pool is not None else []
+        if len(products) < 2:
+            return given
+        expression = {"key": PRODUCT_LABEL, "operator": "In", "values": products}
+        return _with_required(mapping(given), expression)
+
     def volumes(self) -> list[dict[str, Any]]:
         """The volume for shared memory, if a size is given."""
         if self.shared_memory is None:
@@ -81,20 +93,32 @@ def _labels_of_nodes(pool: Pool | None) -> dict[str, str]:
     if pool is None:
         return {}
     labels = dict(pool.node_selector or {})
-    if pool.gpu.product is not None:
-        labels[PRODUCT_LABEL] = pool.gpu.product
+    product = pool.gpu.product or (pool.gpu.products[0] if pool.gpu.products and len(pool.gpu.products) == 1 else None)
+    if product is not None:
+        labels[PRODUCT_LABEL] = product
     if pool.gpu.architecture is not None:
         labels[ARCHITECTURE_LABEL] = pool.gpu.architecture
     return labels
 
 
+def _with_required(affinity: Mapping[str, Any], expression: Mapping[str, Any]) -> dict[str, Any]:
+    """The affinity with one more condition. One term is enough, so each gets it; an empty one matches nothing."""
+    node = mapping(affinity.get("nodeAffinity"))
+    required = mapping(node.get(_REQUIRED))
+    terms = [
+        {**term, "matchExpressions": [*items(term.get("matchExpressions")), expression]} if term else term
+        for term in items(required.get("nodeSelectorTerms"))
+    ] or [{"matchExpressions": [expression]}]
+    return {**affinity, "nodeAffinity": {**node, _REQUIRED: {**required, "nodeSelectorTerms": terms}}}
+
+
 def pool_named(spec: EPDDeploymentSpec, *, stage: StageName, name: str) -> Pool:
-    """The pool of that name.
+    """The pool of that name, with what its preset adds.
 
     Raises:
         ValueError: the spec has no such pool; the message names the stage's field.
     """
     for pool in spec.pools:
         if pool.name == name:
-            return pool
+            return with_preset(pool)
     raise ValueError(f"spec.{stage}.pool: spec.pools has no pool {name!r}: add the pool, or correct the name")

@@ -83,7 +83,10 @@ class PodBuilder:
         spec.update(self._placement.scheduling())
         if self._spec.runtime.image_pull_secrets:
             spec["imagePullSecrets"] = [{"name": s.name} for s in self._spec.runtime.image_pull_secrets]
-        for name in ("affinity", "priority_class_name", "runtime_class_name"):
+        affinity = self._placement.affinity(self._last_set("affinity"))
+        if affinity is not None:
+            spec["affinity"] = affinity
+        for name in ("priority_class_name", "runtime_class_name"):
             value = self._last_set(name)
             if value is not None:
                 spec[_camel_case(name)] = value

@@ -142,7 +142,10 @@ def _no_match(
         text = f"{needs.where}: the cluster has no nodes."
         fix = "Add nodes"
     elif not eligible:
-        fix = "Correct podTemplate.affinity, or label or add nodes"
+        expressions = [e for term in needs.terms or () for e in items(term.get("matchExpressions"))]
+        keys = _first(dict.fromkeys(str(e.get("key")) for e in expressions))
+        text += f" The nodes have {'; '.join(_values(key, nodes) for key in keys)}." if expressions else ""
+        fix = "Correct gpu.products, the preset or podTemplate.affinity, or label or add nodes"
     elif key := _only_mismatch(selector, eligible):
         others = [node for node in eligible if _has(node, {k: v for k, v in selector.items() if k != key})]
         text += f" Nodes that match otherwise have {_values(key, others)}."
