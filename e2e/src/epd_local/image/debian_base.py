@@ -10,7 +10,7 @@ from epd_local.errors import LocalClusterError
 from epd_local.image.buildah import Buildah
 from epd_local.progress import call, step
 
-PACKAGES = ("ca-certificates", "python3-minimal", "python3-venv")
+PACKAGES = ("ca-certificates", "python3-minimal", "python3-venv", "libstdc++6")
 # Increase it to build the base again, with current security updates.
 RECIPE = "1"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from epd_operator.api.v1alpha1.verification import Expectation, Message, Verification, VerificationRequest
+from epd_operator.api.v1alpha1.verification import Expectation, Message, Role, Verification, VerificationRequest
 from epd_operator.backends.dynamo import TELL_WORKER
 from epd_operator.objects.text import one_line
 
@@ -63,7 +63,7 @@ class Question:
         request = {
             "model": model,
             "messages": [
-                {"role": message.role.value, "content": list(_content(message, nonce=nonce))}
+                {"role": message.role or Role.USER, "content": list(_content(message, nonce=nonce))}
                 for message in self.messages
             ],
             "max_tokens": self.max_tokens,

@@ -44,7 +44,9 @@ class Role(StrEnum):
 class Message(ApiModel):
     """One message of a chat."""
 
-    role: Role = Field(default=Role.USER, description="Author of the message.")
+    # No default: the API server would write an object again for every server-side apply that leaves it out, because
+    # it compares an atomic list before it sets defaults.
+    role: Role | None = Field(default=None, description="Author of the message. Unset means user.")
     text: Annotated[str, Field(min_length=1, max_length=16384)] = Field(description="Text of the message.")
     images: Annotated[list[Picture], Field(max_length=4)] | None = Field(
         default=None,
