@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -109,6 +110,43 @@ async def test_a_revision_that_does_not_answer_never_serves_and_an_edit_back_rem
         assert await switch.reconcile() == []
 
 
+async def test_shares_of_the_traffic_end_with_all_requests_or_return_to_the_old_revision_after_errors(
+    world: World,
+) -> None:
+    async with new_switch(world, **raw_spec(**STEPS)) as switch:
+        seen: list[tuple[str | None, int]] = []
+
+        async def share() -> tuple[str | None, int]:
+            selector = (await switch.service())["spec"]["selector"]
+            return selector.get(REVISION), (await switch.replicas()).get("qwen-frontend", 0)
+
+        switch.replace_spec(AGGREGATED | STEPS)
+        for _ in range(60):
+            switch.now += timedelta(seconds=10)
+            await switch.reconcile()
+            for name in await switch.replicas():
+                await world.report_ready(name)
+            seen.append(await share())
+        shared = [found for found in dict.fromkeys(seen) if found[0] is None]
+        assert shared == [(None, 3), (None, 1)]
+        assert seen[-1] == (NEW, 0)
+        assert await switch.ready() == ("AllStagesReady", "all stages are ready")
+
+        switch.comparer.fails = True
+        switch.replace_spec(raw_spec(**STEPS))
+        for _ in range(30):
+            switch.now += timedelta(seconds=10)
+            await switch.reconcile()
+            for name in await switch.replicas():
+                await world.report_ready(name)
+        assert await switch.selected() == NEW
+        reason, message = await switch.ready()
+        assert reason == "RevisionReturned"
+        assert "50 of 100 requests failed with errors of the server" in message
+        switch.start()
+        assert await switch.reconcile() == []
+
+
 async def test_ten_edits_in_a_row_end_in_one_revision_with_nothing_left_of_the_others(world: World) -> None:
     async with new_switch(world) as switch:
         specs = [
@@ -137,12 +175,14 @@ def always_serves(switch: Switch) -> Callable[[Mapping[str, Any]], None]:
 
     def check(deployments: Mapping[str, Any]) -> None:
         path = f"/api/v1/namespaces/{switch.world.namespace}/services/qwen"
-        selected = switch.world.server.client.get(path).body["spec"]["selector"][REVISION]
+        selected = switch.world.server.client.get(path).body["spec"]["selector"].get(REVISION)
         stages = {
             name: found.get("status", {}).get("readyReplicas", 0)
             for name, found in deployments.items()
-            if found["metadata"]["labels"][REVISION] == selected
+            if selected in (None, found["metadata"]["labels"][REVISION])
         }
+        if selected is None:
+            assert len({found["metadata"]["labels"][REVISION] for found in deployments.values()}) == 2, deployments
         assert len(stages) >= 2, (selected, list(deployments))
         assert all(stages.values()), (selected, stages)
 
@@ -169,12 +209,14 @@ def no_check(_switch: Switch) -> Callable[[Mapping[str, Any]], None]:
 AT_ONCE = 6
 """Objects that are tried at the same time, each in its own namespace."""
 RECREATE = {"rollout": {"strategy": "Recreate"}}
+STEPS = {"rollout": {"steps": [{"trafficPercent": 25, "pauseSeconds": 20}, {"trafficPercent": 50, "pauseSeconds": 20}]}}
 WORKERS = 2
 FULL_POOL = {"rollout": {"strategy": "Rolling"}, "worker": {"pool": "gb200", "replicas": WORKERS}}
 SWITCHES = {
     "to one process": (raw_spec(), AGGREGATED),
     "to encoders": (AGGREGATED, raw_spec()),
     "to encoders, without further GPUs": (AGGREGATED | RECREATE, raw_spec(**RECREATE)),
+    "to one process, with shares of the traffic": (raw_spec(**STEPS), AGGREGATED | STEPS),
     "to another image, on a full pool": (
         AGGREGATED | FULL_POOL,
         AGGREGATED | FULL_POOL | {"runtime": {"image": "example.test/epd:2"}},

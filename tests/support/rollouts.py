@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from epd_operator.cluster.client import Cluster, Request, connect
@@ -16,10 +17,10 @@ from epd_operator.objects.identity import Identity, Key
 from epd_operator.objects.kinds import DEPLOYMENT, EPD_DEPLOYMENT, SERVICE
 from epd_operator.plan.children.registry import CHILD_KINDS
 from epd_operator.plan.drift import PLAN_HASH_ANNOTATION
-from epd_operator.plan.observation import Observation, Verdict
+from epd_operator.plan.observation import Answered, Comparison, Observation, Verdict
 from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.plan.rollout.steps import Phase
-from epd_operator.reconcile.reconciler import Reconciler
+from epd_operator.reconcile.reconciler import Reconciler, utc_now
 from support.operated import PRIMARIES, READS, World
 from support.specs import raw_spec
 
@@ -61,6 +62,28 @@ class Verifier:
 
 
 @dataclass
+class Comparer:
+    """Stands for the reader of the metrics of two revisions that share the traffic.
+
+    Attributes:
+        fails: whether the new revision answers with errors.
+    """
+
+    fails: bool = False
+    found: Comparison | None = None
+
+    def comparison(self, _key: Key, *, identity: Identity) -> Comparison | None:  # noqa: ARG002
+        return self.found
+
+    def update(self, _key: Key, *, rollout: Rollout, observation: Observation) -> None:  # noqa: ARG002
+        new, old = Answered(requests=100, failed=50 if self.fails else 0), Answered(requests=900, failed=1)
+        self.found = Comparison(revision=rollout.target.name, new=new, old=old) if rollout.is_shared else None
+
+    def forget(self, _key: Key) -> None:
+        self.found = None
+
+
+@dataclass
 class Switch:
     """The object, its operator, and the nodes.
 
@@ -69,14 +92,19 @@ class Switch:
         writes: writes of the present reconcile, as verb and kind.
         total: number of all writes.
         kill_after: the number of the write after which the operator is killed once; 0: never.
+        now: the time of the operator; `finish` lets it pass.
+        waits: whether the last reconcile asked for another one.
     """
 
     world: World
     cluster: Cluster
     verifier: Verifier = field(default_factory=Verifier)
+    comparer: Comparer = field(default_factory=Comparer)
     writes: list[str] = field(default_factory=list)
     total: int = 0
     kill_after: int = 0
+    now: datetime = field(default_factory=utc_now)
+    waits: bool = False
 
     def __post_init__(self) -> None:
         self.start()
@@ -84,7 +112,10 @@ class Switch:
     def start(self) -> None:
         """A new process of the operator."""
         self.verifier = Verifier(passes=self.verifier.passes, message=self.verifier.message)
-        self.reconciler = Reconciler(self.cluster, verification=self.verifier)
+        self.comparer = Comparer(fails=self.comparer.fails)
+        self.reconciler = Reconciler(
+            self.cluster, now=lambda: self.now, verification=self.verifier, comparer=self.comparer
+        )
 
     def saw(self, request: Request) -> None:
         """Count a request; the operator is killed after the chosen one."""
@@ -99,7 +130,8 @@ class Switch:
         """Reconcile once; a killed operator is replaced by a new one. Returns the writes."""
         self.writes = []
         try:
-            await self.reconciler.reconcile(Key(self.world.namespace, NAME))
+            result = await self.reconciler.reconcile(Key(self.world.namespace, NAME))
+            self.waits = result.requeue_after is not None
         except KilledError:
             self.start()
         return self.writes
@@ -118,6 +150,7 @@ class Switch:
             check: is called with the Deployments after every reconcile, and after every change of the nodes.
         """
         for _ in range(MAX_RECONCILES):
+            self.now += timedelta(seconds=10)
             is_quiet = not await self.reconcile()
             deployments = await self.deployments()
             check(deployments)
@@ -126,7 +159,7 @@ class Switch:
                 await self.world.report_ready(name)
             if late:
                 check(await self.deployments())
-            elif is_quiet and self.verifier.found is None:
+            elif is_quiet and self.verifier.found is None and not self.waits:
                 return
         raise AssertionError(f"not at rest: {self.writes}, {await self.world.conditions()}")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from epd_operator.objects.identity import Identity, StageKey
-from epd_operator.plan.observation import ChildKey, Observation, Verdict
+from epd_operator.plan.observation import ChildKey, Comparison, Observation, Verdict
 from epd_operator.plan.planner import Plan
 from epd_operator.plan.rollout.steps import Phase
 from epd_operator.scaling.model import Decision, ScalingReason
@@ -27,6 +28,8 @@ class World:
         self.generation = 1
         self.verdict: Verdict | None = None
         self.answers = True
+        self.comparison: Comparison | None = None
+        self.at = datetime(2026, 1, 1, tzinfo=UTC)
         self.decisions: dict[StageKey, Decision] = {}
 
     def observation(self) -> Observation:
@@ -36,6 +39,8 @@ class World:
             status=copy.deepcopy(self.status),
             children=copy.deepcopy(self.children),
             verdict=self.verdict,
+            comparison=self.comparison,
+            at=self.at,
             decisions=dict(self.decisions),
         )
 
@@ -58,10 +63,12 @@ class World:
             self.children[key] = stored
         for key in plan.delete:
             del self.children[key]
-        if plan.rollout.phase is Phase.VERIFYING:
-            self.verdict = Verdict(revision=plan.rollout.target.name, passed=self.answers, message="asked for a word")
+        # Like the real one, the verifier keeps no verdict of a revision that is not asked any more.
+        is_asked, name = plan.rollout.phase is Phase.VERIFYING, plan.rollout.target.name
+        self.verdict = Verdict(revision=name, passed=self.answers, message="asked for a word") if is_asked else None
 
     def step(self) -> None:
+        self.at += timedelta(seconds=10)
         for key, child in self.children.items():
             if key.kind != "Deployment":
                 continue

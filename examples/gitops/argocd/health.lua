@@ -8,6 +8,7 @@ local needs_a_person = {
   ImagePullFailed = true,
   PodsRefused = true,
   ProgressDeadlineExceeded = true,
+  RevisionReturned = true,
   VerificationFailed = true,
   VolumeNotReady = true,
   WrongAnswers = true,

@@ -12,6 +12,7 @@ from epd_operator.autoscaler.loop import Autoscaler
 from epd_operator.cluster.availability import unlistable_kinds, wait_for_listable_kind, wait_until_listable
 from epd_operator.cluster.client import Cluster
 from epd_operator.election.leader import LeaderTasks
+from epd_operator.loads.answered import read_answered
 from epd_operator.loads.sources import Sources
 from epd_operator.objects.identity import Key
 from epd_operator.objects.kinds import Kind
@@ -30,6 +31,7 @@ from epd_operator.telemetry.reports import Reports
 from epd_operator.telemetry.scaling_metrics import ScalingMetrics
 from epd_operator.verification.ask import ask
 from epd_operator.verification.canary import Canary
+from epd_operator.verification.comparer import Comparer
 from epd_operator.verification.survey import survey
 from epd_operator.verification.verifier import Verifier
 from epd_operator.watch import kopf_watch
@@ -71,6 +73,7 @@ def make_leader_tasks(
     )
     verifier = Verifier(ask=ask, enqueue=queue.add, clock=clock)
     canary = Canary(survey=survey, enqueue=queue.add, clock=clock)
+    comparer = Comparer(read=read_answered, enqueue=queue.add, clock=clock)
     crds = CrdCheck(cluster, on_result=metrics.crds.observe)
     nodes = NodeCheck(cluster, enqueue=queue.add) if check_nodes else None
     reconciler = Reconciler(
@@ -79,6 +82,7 @@ def make_leader_tasks(
         scaling=autoscaler,
         verification=verifier,
         canary=canary,
+        comparer=comparer,
         reports=Reports(metrics=metrics.objects, recorder=recorder),
         crd_problem=crds.problem,
         nodes=nodes,
@@ -92,6 +96,7 @@ def make_leader_tasks(
             autoscaler.run,
             verifier.run,
             canary.run,
+            comparer.run,
             recorder.run,
             partial(crds.run, queue=queue, known=pool.known_keys, random=jitter),
             *([partial(nodes.run, random=jitter)] if nodes is not None else []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -17,14 +18,14 @@ from epd_operator.objects.identity import REVISION_LABEL, Identity, Key, revisio
 from epd_operator.objects.kinds import EPD_DEPLOYMENT
 from epd_operator.objects.pods import is_live, is_ready
 from epd_operator.plan.observation import ChildKey, Verdict
-from epd_operator.plan.rollout.history import HAS_SERVED, SERVES
+from epd_operator.plan.rollout.history import HAS_SERVED, RETURNED, SERVES, TRAFFIC_STEP
 from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_operator.reconcile.reconciler import Reconciler
 from support.model.cluster import Disturbance, Fault, KilledError, ModelCluster
 from support.model.nodes import Nodes
 from support.model.specs import STAGES, TOPOLOGY_OF, Edit, edits
 from support.model.store import Object, Store
-from support.rollouts import Verifier
+from support.rollouts import Comparer, Verifier
 
 NAMESPACE, NAME = "models", "qwen"
 PRIMARY = ChildKey(EPD_DEPLOYMENT.kind, NAME)
@@ -36,6 +37,7 @@ FOREIGN = {
 }
 """Objects of other owners, with their labels. The last may be missing; it has the name of a child."""
 MAX_ROUNDS = 120
+SHARE_ROUNDS = 25
 
 number = st.integers(0, 1000)
 disturbances = st.builds(
@@ -52,7 +54,8 @@ disturbances = st.builds(
 class RolloutMachine(RuleBasedStateMachine):
     """Users, the operator, controllers and nodes act in any order.
 
-    ``serving`` is the revision that the operator itself has selected last, whatever other clients did to the Service.
+    ``serving`` is the revision that the operator itself has selected last, whatever other clients did to the Service,
+    and ``partner`` the one with which it has shared the traffic last.
     """
 
     counts: ClassVar[Counter[str]] = Counter()
@@ -64,9 +67,10 @@ class RolloutMachine(RuleBasedStateMachine):
         self.store = Store(namespace=NAMESPACE)
         self.nodes = Nodes(self.store, now=datetime(2026, 1, 1, tzinfo=UTC))
         self.cluster = ModelCluster(self.store, written=self.wrote)
-        self.verifier = Verifier()
+        self.verifier, self.comparer = Verifier(), Comparer()
         self.foreign: dict[ChildKey, Object] = {}
         self.serving: str | None = None
+        self.partner: str | None = None
         self.read_verdict: Verdict | None = None
         self.loop = asyncio.new_event_loop()
         self.restart()
@@ -133,12 +137,38 @@ class RolloutMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """The operator is restarted."""
         self.verifier = Verifier(passes=self.verifier.passes)
-        self.reconciler = Reconciler(self.cluster, now=lambda: self.nodes.now, verification=self.verifier)  # type: ignore[arg-type]
+        self.comparer = Comparer(fails=self.comparer.fails)
+        self.reconciler = Reconciler(
+            self.cluster,  # type: ignore[arg-type]
+            now=lambda: self.nodes.now,
+            verification=self.verifier,
+            comparer=self.comparer,
+        )
 
     @rule(passes=st.sampled_from([True, True, False, None]))
     def answer(self, passes: bool | None) -> None:
         """New revisions answer the requests of the operator from now on, or answer wrongly, or not yet."""
         self.verifier.passes = passes
+
+    @rule(fails=st.sampled_from([False, False, True]))
+    def answer_clients(self, fails: bool) -> None:
+        """New revisions that get a share of the traffic answer clients from now on, or many with errors."""
+        self.comparer.fails = fails
+
+    @rule(edit=edits, pause=st.sampled_from([20, 100]))
+    def reach_share(self, edit: Edit, pause: int) -> None:
+        """A user changes the spec, and everything acts until the new revision gets a share of the traffic."""
+        self.nodes.return_nodes()
+        self.verifier.passes, self.comparer.fails = True, False
+        wanted = replace(edit, strategy="BlueGreen", paused=False, steps=((10, pause), (50, pause)))
+        self.store.change(PRIMARY, lambda primary: primary.update(spec=wanted.spec()))
+        for _ in range(SHARE_ROUNDS):
+            self.nodes.now += timedelta(seconds=1)
+            self.run(Disturbance())
+            self.rest()
+            service = self.store.find(SERVICE)
+            if service is not None and REVISION_LABEL not in service["spec"]["selector"]:
+                return
 
     # Controllers and nodes
 
@@ -185,14 +215,17 @@ class RolloutMachine(RuleBasedStateMachine):
     def comes_to_rest(self) -> None:
         """Without further faults the object reaches the state of its spec, and nothing is written any more."""
         self.nodes.return_nodes()
-        self.verifier.passes = True
+        self.verifier.passes, self.comparer.fails = True, False
         # Enough GPUs for all strategies.
         self.store.change(PRIMARY, lambda primary: primary["spec"]["rollout"].update(paused=False, maxSurgeGpus=9))
         for _ in range(MAX_ROUNDS):
             self.nodes.now += timedelta(seconds=10)
             self.run(Disturbance())
             wrote = self.cluster.writes
-            if not self.rest() and not wrote and self.verifier.found is None:
+            marks = self.marks()
+            if RETURNED in marks:
+                self.store.change(PRIMARY, lambda primary: primary["spec"]["rollout"].update(steps=[]))
+            elif not self.rest() and not wrote and self.verifier.found is None and TRAFFIC_STEP not in marks:
                 break
         else:
             raise AssertionError(f"still writing: {wrote}, {self.conditions()}")
@@ -224,28 +257,69 @@ class RolloutMachine(RuleBasedStateMachine):
                 expected = self.identity().dynamo_namespace(revision)
                 assert expected in _dynamo_namespaces(self.store.objects[key]), key
 
+    @invariant()
+    def only_two_revisions_share_the_traffic(self) -> None:
+        """Frontends of an unverified or of a third revision are never among the selected pods."""
+        service = self.store.find(SERVICE)
+        if service is None or not self.is_own(service) or REVISION_LABEL in service["spec"]["selector"]:
+            return
+        self.counts["checks of a share"] += 1
+        ready = {
+            str(pod["metadata"]["labels"][REVISION_LABEL])
+            for pod in self.nodes.pods().values()
+            if pod["metadata"]["labels"]["app.kubernetes.io/component"] == "frontend" and is_live(pod) and is_ready(pod)
+        }
+        assert ready <= {self.serving, self.partner}, (ready, self.serving, self.partner)
+
     def wrote(self, verb: str, key: ChildKey, before: Object | None, after: Object | None) -> None:
         """Check one write of the operator."""
         self.counts["writes"] += 1
         assert key not in self.foreign, f"{verb} on a foreign object"
         strategy = self.read_spec()["rollout"]["strategy"]
+        if key.kind == "ControllerRevision" and after is not None:
+            self.check_record(after)
         if key == SERVICE and after is not None:
             self.check_service(after, strategy=strategy)
         if key.kind == "Deployment" and strategy != "Recreate" and before is not None:
             self.check_workload(verb, key, before, after)
+        self.only_two_revisions_share_the_traffic()
 
     def check_service(self, after: Object, *, strategy: str) -> None:
-        """The Service selects one revision; a new one only if it is complete and has answered."""
-        chosen = after["spec"]["selector"][REVISION_LABEL]
+        """The Service selects one revision; a new one only if it is complete and has answered.
+
+        While two share the traffic it selects all: then only these two have frontends, and the new one has answered.
+        """
+        chosen = after["spec"]["selector"].get(REVISION_LABEL)
+        if chosen is None:
+            self.counts["shares"] += 1
+            read = {
+                revision_of(found)
+                for key, found in self.cluster.reads.items()
+                if key.kind == "Deployment" and key.name.split("-")[1] == "frontend" and key not in self.foreign
+            }
+            (self.partner,) = read - {self.serving}
+            assert strategy == "BlueGreen"
+            assert self.is_recorded(self.partner, TRAFFIC_STEP), self.partner
+            return
         # If users delete the record of the revision that serves, only the Service says which one it is.
         is_bound = strategy != "Recreate" and self.is_recorded(str(self.serving), SERVES)
         if self.serving != chosen and is_bound and self.has_served(str(self.serving)):
             verdict = self.read_verdict
-            is_known = self.is_recorded(chosen, SERVES)
+            is_known = self.is_recorded(chosen, SERVES) or self.is_recorded(chosen, TRAFFIC_STEP)
             assert is_known or (verdict is not None and verdict.passed and revision_label(verdict.revision) == chosen)
             assert is_known or strategy == "Rolling" or self.is_complete(chosen), f"{chosen} was not complete"
         self.counts["switches"] += self.serving not in (None, chosen)
         self.serving = chosen
+
+    def check_record(self, after: Object) -> None:
+        """A revision may get a share only if it was complete and has answered."""
+        verdict, revision = self.read_verdict, revision_of(after)
+        if TRAFFIC_STEP not in _annotations(after) or self.is_recorded(revision, TRAFFIC_STEP):
+            return
+        assert verdict is not None
+        assert verdict.passed
+        assert revision_label(verdict.revision) == revision
+        assert self.is_complete(revision), f"{revision} was not complete"
 
     def check_workload(self, verb: str, key: ChildKey, before: Object, after: Object | None) -> None:
         """A revision that serves keeps its stages."""
@@ -319,7 +393,9 @@ class RolloutMachine(RuleBasedStateMachine):
 
     def rest(self) -> bool:
         """Controllers and nodes act until nothing changes."""
-        return self.nodes.rest()
+        is_changed = self.nodes.rest()
+        self.only_two_revisions_share_the_traffic()
+        return is_changed
 
     def identity(self) -> Identity:
         """The identity of the object."""
@@ -337,6 +413,11 @@ class RolloutMachine(RuleBasedStateMachine):
     def conditions(self) -> Any:
         """The conditions of the object."""
         return self.store.objects[PRIMARY].get("status", {}).get("conditions")
+
+    def marks(self) -> set[str]:
+        """The annotations of all records."""
+        found = (self.store.objects[key] for key in self.children() if key.kind == "ControllerRevision")
+        return {name for record in found for name in _annotations(record)}
 
     def check_end(self) -> None:
         """Only the revision of the spec exists, is ready and gets the requests."""
@@ -357,6 +438,11 @@ class RolloutMachine(RuleBasedStateMachine):
         pods = [pod for pod in self.nodes.pods().values() if is_live(pod)]
         assert all(is_ready(pod) for pod in pods)
         assert len(pods) == sum(expected.values()), [pod["metadata"]["name"] for pod in pods]
+
+
+def _annotations(found: Object) -> Mapping[str, Any]:
+    annotations: Mapping[str, Any] = found["metadata"].get("annotations", {})
+    return annotations
 
 
 def _dynamo_namespaces(deployment: Object) -> str:

@@ -26,6 +26,7 @@ class Edit:
     surge: int = 0
     paused: bool = False
     history: int = 10
+    steps: tuple[tuple[int, int], ...] = ()
 
     def spec(self) -> dict[str, Any]:
         """The spec as the user writes it."""
@@ -34,6 +35,8 @@ class Edit:
             name: {"pool": "gb200", "replicas": replicas, "env": env}
             for name, replicas in zip(STAGES[self.topology], self.replicas, strict=False)
         }
+        steps = [{"trafficPercent": percent, "pauseSeconds": seconds} for percent, seconds in self.steps]
+        shares = {"steps": steps} if steps and self.strategy == "BlueGreen" else {}
         return raw_spec(
             self.topology,
             runtime={"image": f"example.test/epd:{self.image}"},
@@ -42,6 +45,7 @@ class Edit:
                 "maxSurgeGpus": self.surge,
                 "paused": self.paused,
                 "revisionHistoryLimit": self.history,
+                **shares,
             },
             frontend={"replicas": self.frontends},
             **stages,
@@ -55,8 +59,9 @@ edits = st.builds(
     replicas=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     log=st.sampled_from(["info", "debug"]),
     frontends=st.integers(1, 2),
-    strategy=st.sampled_from(["BlueGreen", "Rolling", "Recreate"]),
+    strategy=st.sampled_from(["BlueGreen", "BlueGreen", "Rolling", "Recreate"]),
     surge=st.integers(0, 3),
     paused=st.sampled_from([False, False, False, True]),
     history=st.sampled_from([10, 1, 0]),
+    steps=st.sampled_from([(), ((10, 30),), ((20, 20), (50, 100))]),
 )

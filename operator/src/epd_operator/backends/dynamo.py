@@ -122,6 +122,8 @@ POD_FIELDS = {
 
 ACTIVE_REQUESTS = "dynamo_frontend_active_requests"
 SERVED_REQUESTS = "dynamo_frontend_requests_total"
+SERVER_ERRORS = ("internal", "overload", "response_timeout", "unavailable")
+"""Values of its label ``error_type`` for requests that failed because of the server (dynamo/prometheus_names.py)."""
 DISCONNECTED_CLIENTS = "dynamo_frontend_disconnected_clients"
 """Every frontend exports it from its start, so it identifies the page of a frontend."""
 TIME_TO_FIRST_TOKEN = "dynamo_frontend_time_to_first_token_seconds"  # noqa: S105 - name of a metric

@@ -101,6 +101,34 @@ class Findings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Answered:
+    """Requests that the frontends of a revision have answered in a time.
+
+    Attributes:
+        requests: all.
+        failed: those answered with an error of the server.
+    """
+
+    requests: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What two revisions that share the traffic have answered in the same time.
+
+    Attributes:
+        revision: name of the new revision.
+        new: what its frontends have answered.
+        old: what the frontends of the revision that serves have answered.
+    """
+
+    revision: str
+    new: Answered
+    old: Answered
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """One EPDDeployment with everything that belongs to it, at one moment.
 
@@ -119,6 +147,7 @@ class Observation:
         loads: requests of each pod of these stages, as last measured.
         verdict: the last answer through the frontends of a revision that has not served yet.
         findings: what the workers of the revision that serves last answered.
+        comparison: what two revisions that share the traffic have answered; None if they do not, or if it is not known.
         at: the time of the observation; None if it is not known.
         crd_problem: why the CRDs are too old for this operator; empty if they are not, or if it is not known.
     """
@@ -137,6 +166,7 @@ class Observation:
     loads: Mapping[str, float] = field(default_factory=dict)
     verdict: Verdict | None = None
     findings: Findings | None = None
+    comparison: Comparison | None = None
     at: datetime | None = None
     crd_problem: str = ""
 

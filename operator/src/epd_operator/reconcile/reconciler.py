@@ -20,7 +20,7 @@ from epd_operator.cluster.pod_events import PodEvents
 from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.objects.pods import is_terminating
 from epd_operator.plan.children.child_kind import Settings
-from epd_operator.plan.observation import Admitted, ChildKey, Findings, Observation, Verdict
+from epd_operator.plan.observation import Admitted, ChildKey, Comparison, Findings, Observation, Verdict
 from epd_operator.plan.planner import DEFAULTS, make_plan
 from epd_operator.plan.redaction import Redactor
 from epd_operator.plan.rollout.history import recorded_specs
@@ -111,6 +111,19 @@ class CanaryPort(Protocol):
         """Drop the state of an object that does not exist any more."""
 
 
+class ComparisonPort(Protocol):
+    """The part of the comparer that the reconciler uses."""
+
+    def comparison(self, key: Key, *, identity: Identity) -> Comparison | None:
+        """What two revisions that share the traffic have answered."""
+
+    def update(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
+        """Pass on the revisions, and the observation of a reconcile."""
+
+    def forget(self, key: Key) -> None:
+        """Drop the state of an object that does not exist any more."""
+
+
 def _no_problem() -> str:
     """The CRDs are not checked."""
     return ""
@@ -131,6 +144,7 @@ class Reconciler:
         scaling: ScalingPort | None = None,
         verification: VerificationPort | None = None,
         canary: CanaryPort | None = None,
+        comparer: ComparisonPort | None = None,
         reports: ReportPort | None = None,
         crd_problem: Callable[[], str] = _no_problem,
         nodes: NodeCheck | None = None,
@@ -142,6 +156,7 @@ class Reconciler:
         self._scaling = scaling
         self._verification = verification
         self._canary = canary
+        self._comparer = comparer
         self._reports = reports
         self._crd_problem = crd_problem
         self._nodes = nodes
@@ -196,6 +211,7 @@ class Reconciler:
         changed = await self._write_status(key, observation=observation, status=status, model=spec.model.name)
         if outcome.fault is not None:
             raise outcome.fault
+        again = min(filter(None, (again, _seconds_to(plan.rollout, now=self._now()))), default=None)
         written = (*outcome.written, "status") if changed else outcome.written
         if any(owner.terminating for owner in outcome.foreign_owners.values()):
             return Result(outcome="waiting", written=written, requeue_after=RETRY_REMOVAL_SECONDS)
@@ -214,6 +230,9 @@ class Reconciler:
         if self._canary is not None:
             findings = self._canary.findings(key, identity=observation.identity)
             observation = replace(observation, findings=findings)
+        if self._comparer is not None:
+            comparison = self._comparer.comparison(key, identity=observation.identity)
+            observation = replace(observation, comparison=comparison)
         return replace(observation, crd_problem=self._crd_problem(), admitted=self._admissions.of(key))
 
     def _check_nodes(
@@ -226,7 +245,7 @@ class Reconciler:
         return self._nodes.problem(key, needs=needs, before=problem_before(observation.status))
 
     def _pass_on(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
-        """Pass on what the autoscaler, the verifier and the canary need."""
+        """Pass on what the autoscaler, the verifier, the canary and the comparer need."""
         serving = rollout.serving
         if self._scaling is not None and serving.spec is not None:
             self._scaling.update(
@@ -240,6 +259,8 @@ class Reconciler:
             self._verification.update(key, rollout=rollout, observation=observation)
         if self._canary is not None:
             self._canary.update(key, rollout=rollout, observation=observation)
+        if self._comparer is not None:
+            self._comparer.update(key, rollout=rollout, observation=observation)
 
     async def _write_status(
         self, key: Key, *, observation: Observation, status: dict[str, Any], model: str = ""
@@ -284,10 +305,18 @@ class Reconciler:
             self._canary.forget(key)
         if self._nodes is not None:
             self._nodes.forget(key)
+        if self._comparer is not None:
+            self._comparer.forget(key)
         if self._scaling is not None:
             self._scaling.forget(key)
         if self._reports is not None:
             self._reports.gone(key)
+
+
+def _seconds_to(rollout: Rollout, *, now: datetime) -> float | None:
+    """Seconds until a step of a share is over, at least one; None if none is under way."""
+    ends = rollout.share.ends if rollout.share is not None else None
+    return None if ends is None else max(1.0, (ends - now).total_seconds())
 
 
 def _explain(error: ValueError) -> str:

@@ -11,7 +11,7 @@ from epd_operator.api.untyped import items, mapping
 from epd_operator.api.v1alpha1.rollout import RolloutStrategy
 from epd_operator.plan.status.reasons import ConditionType, Reason
 
-_ENDS_WITH_A_PERSON = (Reason.ROLLOUT_PAUSED, Reason.PROGRESS_DEADLINE_EXCEEDED)
+_ENDS_WITH_A_PERSON = (Reason.ROLLOUT_PAUSED, Reason.PROGRESS_DEADLINE_EXCEEDED, Reason.REVISION_RETURNED)
 """Reasons that do not end without a person; kubectl ends at an exceeded deadline, too."""
 
 

@@ -48,6 +48,18 @@ class RolloutStrategy(StrEnum):
     RECREATE = "Recreate"
 
 
+class TrafficStep(ApiModel):
+    """A share of the traffic that a new revision gets for some time."""
+
+    traffic_percent: Annotated[Int, Field(ge=1, le=99)] = Field(
+        description="Share of new connections that the new revision gets, in percent. It is reached with numbers of "
+        "frontends, so it is approximate; the condition Ready has the share that is reached."
+    )
+    pause_seconds: Annotated[Int, Field(ge=1, le=604800)] = Field(
+        default=600, description="Time from the moment at which the share is reached to the next step, in seconds."
+    )
+
+
 class RevisionRollout(ApiModel):
     """How a new revision replaces the one that serves.
 
@@ -74,6 +86,13 @@ class RevisionRollout(ApiModel):
         description="Strategy Rolling: maximum number of replicas of each GPU stage that may be missing from the "
         "revision that serves, as a number or in percent of replicas, rounded up. One replica always remains.",
     )
+    steps: Annotated[list[TrafficStep], Field(max_length=10)] = Field(
+        default_factory=list,
+        description="Strategy BlueGreen: shares of the traffic that a new revision gets, one after the other, before "
+        "it gets all requests. If it answers clearly more requests with errors of the server than the old one, or "
+        "loses all ready pods of a stage, the old one gets all requests again until the spec changes. Empty: it gets "
+        "all requests at once.",
+    )
     paused: Bool = Field(
         default=False,
         description="Whether rollouts pause: no pod is replaced, no revision is started, gets the requests or is "
@@ -86,4 +105,15 @@ class RevisionRollout(ApiModel):
     )
     revision_history_limit: Annotated[Int, Field(ge=0, le=100)] = Field(
         default=10, description="Number of earlier specs to keep, as ControllerRevisions, for an undo."
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            # The API server validates the default {} of this object before it sets the defaults of its fields.
+            expression="!has(self.steps) || size(self.steps) == 0 || !has(self.strategy) || "
+            "self.strategy == 'BlueGreen'",
+            message="steps share the traffic between two complete revisions, which only strategy BlueGreen has: "
+            "remove steps, or set strategy to BlueGreen",
+            field_path=".steps",
+        ),
     )

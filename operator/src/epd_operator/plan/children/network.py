@@ -43,14 +43,16 @@ def _service(context: ChildContext) -> Iterator[dict[str, Any]]:
 
 
 def _selector(context: ChildContext) -> dict[str, str]:
-    """The frontends of the revision that serves.
+    """The frontends of the revision that serves; of both revisions while they share the traffic.
 
     Those that an operator before revisions has created have no revision label. Until they are replaced, all frontends
     are selected, and no other revision is started.
     """
     serving = StageKey(StageName.FRONTEND, context.rollout.serving.name)
     observation = context.observation
-    if not selects_revision(observation) and has_unlabelled_frontends(observation):
+    rollout = context.rollout
+    is_before_revisions = not rollout.has_step and has_unlabelled_frontends(observation)
+    if rollout.is_shared or (not selects_revision(observation) and is_before_revisions):
         return context.identity.stage_selector(StageName.FRONTEND)
     return context.identity.revision_selector(serving)
 

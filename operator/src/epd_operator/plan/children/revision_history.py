@@ -9,7 +9,7 @@ from epd_operator.objects.identity import REVISION_LABEL, revision_label
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.children.child_kind import ChildContext, ChildKind
 from epd_operator.plan.drift import DriftRules
-from epd_operator.plan.rollout.history import HAS_SERVED, SERVES
+from epd_operator.plan.rollout.history import HAS_SERVED, RETURNED, SERVES, TRAFFIC_STEP
 
 
 def _records(context: ChildContext) -> Iterator[dict[str, Any]]:
@@ -18,9 +18,14 @@ def _records(context: ChildContext) -> Iterator[dict[str, Any]]:
     for record in context.rollout.records:
         labels = {**identity.labels(), REVISION_LABEL: revision_label(record.revision)}
         metadata = identity.metadata(record.name, labels=labels)
-        marks = {HAS_SERVED: record.has_served, SERVES: record.serves}
+        marks = {
+            HAS_SERVED: "true" if record.has_served else "",
+            SERVES: "true" if record.serves else "",
+            TRAFFIC_STEP: record.step,
+            RETURNED: record.returned,
+        }
         if any(marks.values()):
-            metadata["annotations"] = {name: "true" for name, is_set in marks.items() if is_set}
+            metadata["annotations"] = {name: value for name, value in marks.items() if value}
         yield {
             "apiVersion": CONTROLLER_REVISION.api_version,
             "kind": CONTROLLER_REVISION.kind,

@@ -19,6 +19,12 @@ HAS_SERVED = "epd.dev/has-served"
 """Annotation of the record of a spec with which every stage had a ready pod while its revision got the requests."""
 SERVES = "epd.dev/serves"
 """Annotation of a record whose revision has pods and was given the requests."""
+TRAFFIC_STEP = "epd.dev/traffic-step"
+"""Annotation of the record of a spec whose revision gets a share of the traffic, or is about to: see `StepMark`."""
+RETURNED = "epd.dev/returned"
+"""Annotation of the record of a spec whose revision got a share, and must get no more requests: the reason."""
+MAX_MARK = 512
+"""Maximum length of these two annotations."""
 _NAME_LENGTH = 10
 _MAX_NUMBER = 2**63 - 2
 
@@ -34,6 +40,8 @@ class Record:
         content: the spec, without the fields that `content_of` leaves out.
         has_served: whether requests could be answered with it.
         serves: whether its revision was given the requests, and has had pods ever since.
+        step: the step of its share of the traffic, as `StepMark` writes it; empty if there is none.
+        returned: why its revision gets no share any more; empty if that has not happened.
     """
 
     name: str
@@ -42,6 +50,8 @@ class Record:
     content: Any
     has_served: bool = False
     serves: bool = False
+    step: str = ""
+    returned: str = ""
 
     def spec(self) -> EPDDeploymentSpec | None:
         """The spec; None if it is not valid any more, or another client has changed it."""
@@ -81,6 +91,8 @@ def record_in(child: KubernetesObject) -> Record:
         content=mapping(child.get("data")).get("spec"),
         has_served=annotations.get(HAS_SERVED) == "true",
         serves=annotations.get(SERVES) == "true",
+        step=str(annotations.get(TRAFFIC_STEP, ""))[:MAX_MARK],
+        returned=str(annotations.get(RETURNED, ""))[:MAX_MARK],
     )
 
 
@@ -135,7 +147,9 @@ def _latest_of_revisions(records: Sequence[Record]) -> Iterator[Record]:
             yield record
 
 
-def kept_records(records: Sequence[Record], *, present: Record, live: Collection[str], limit: int) -> Iterator[Record]:
+def kept_records(
+    records: Sequence[Record], *, present: Record, live: Collection[str], limit: int, is_shared: bool = False
+) -> Iterator[Record]:
     """The records to keep: of the present spec, the latest of each revision that has pods, and the latest others.
 
     Args:
@@ -143,10 +157,13 @@ def kept_records(records: Sequence[Record], *, present: Record, live: Collection
         present: the record of the present spec.
         live: revisions that have Deployments.
         limit: number of others to keep.
+        is_shared: whether the Service selects the pods of all revisions. Then the step says which of them is new.
     """
     yield present
     others = [record for record in records if record.name != present.name]
     needed = {record.name for record in _latest_of_revisions(others) if record.revision in live}
+    needed |= {record.name for record in others if is_shared and record.step}
     for index, record in enumerate(others):
         if index < limit or record.name in needed:
-            yield replace(record, serves=record.serves and record.revision in live)
+            step = record.step if is_shared else ""
+            yield replace(record, serves=record.serves and record.revision in live, step=step, returned="")

@@ -7,21 +7,25 @@ from dataclasses import dataclass, replace
 
 from epd_operator.api.v1alpha1 import EPDDeploymentSpec
 from epd_operator.api.v1alpha1.rollout import RevisionRollout
+from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.objects.identity import INITIAL_REVISION, StageKey, all_stages
 from epd_operator.objects.kinds import CONTROLLER_REVISION
 from epd_operator.plan.observation import KubernetesObject, Observation
 from epd_operator.plan.replicas import recorded_replicas, replicas_before, replicas_of, settings_of
 from epd_operator.plan.rollout.costs import Costs, costs_of
-from epd_operator.plan.rollout.history import Record, kept_records, record_of, records_of
+from epd_operator.plan.rollout.history import MAX_MARK, Record, kept_records, record_of, records_of
+from epd_operator.plan.rollout.shares import Share
 from epd_operator.plan.rollout.sizes import used_by
-from epd_operator.plan.rollout.steps import Phase, Presence, next_step
+from epd_operator.plan.rollout.steps import Phase, Presence, RolloutStep, next_step
 from epd_operator.plan.rollout.views import (
     gpus_of_removed,
     is_available,
+    is_shared,
     live_revisions,
     live_stages,
     selects_revision,
     serving_revision,
+    traffic_of,
     view_of,
 )
 from epd_operator.plan.stages.plan_stages import plan_stages
@@ -58,6 +62,8 @@ class Rollout:
         phase: what the rollout waits for.
         costs: what each strategy needs to replace the serving revision; None if nothing is to be replaced.
         gpus_beside: GPUs of pods of other revisions than the one that serves.
+        share: the share of the traffic that the target gets before it serves; None if it gets none.
+        has_step: whether a record has a step of a share, so the Service may select the pods of two revisions.
     """
 
     target: Revision
@@ -67,6 +73,13 @@ class Rollout:
     phase: Phase = Phase.NONE
     costs: Costs | None = None
     gpus_beside: int = 0
+    share: Share | None = None
+    has_step: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the Service should select the frontends of both revisions."""
+        return self.share is not None and self.share.is_open and self.target.name != self.serving.name
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
@@ -116,11 +129,17 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         budget=spec.scaling.gpu_budget,
         beside=removed,
         verdict=observation.verdict,
+        traffic=traffic_of(present, serving=serving, observation=observation),
     )
-    answers = serves == target and is_available(known[target].stages, observation=observation)
-    # Recorded before the Service moves, so that nobody else can move it.
-    is_given_requests = step.serving == target and (target != serving or views[target].has_served)
-    present = replace(present, has_served=present.has_served or answers, serves=is_given_requests)
+    present = replace(
+        _with_marks(present, step=step, serving=serving, policy=spec.rollout, observation=observation),
+        has_served=present.has_served
+        or (serves == target and is_available(known[target].stages, observation=observation)),
+        # Recorded before the Service moves, so that nobody else can move it.
+        serves=step.serving == target and (target != serving or views[target].has_served),
+    )
+    limit, shares = spec.rollout.revision_history_limit, is_shared(observation)
+    kept = kept_records(records, present=present, live=live, limit=limit, is_shared=shares)
     existing = {
         name: _existing(known[name], presence, observation=observation) for name, presence in step.presence.items()
     }
@@ -128,13 +147,26 @@ def plan_rollout(spec: EPDDeploymentSpec, *, observation: Observation) -> Rollou
         target=existing.get(target) or replace(known[target], stages=()),
         serving=existing[step.serving],
         others=tuple(revision for name, revision in existing.items() if name not in (target, step.serving)),
-        records=tuple(kept_records(records, present=present, live=live, limit=spec.rollout.revision_history_limit)),
+        records=tuple(kept),
         phase=step.phase,
         costs=None if target == serving else costs_of(views[serving], views[target], spec=spec),
         gpus_beside=sum(
             (used_by(v.stages) for name, v in views.items() if name != step.serving), start=removed
         ).total(),
+        share=step.share,
+        has_step=any(record.step for record in records),
     )
+
+
+def _with_marks(
+    present: Record, *, step: RolloutStep, serving: str, policy: RevisionRollout, observation: Observation
+) -> Record:
+    """The record of the present spec with the step of a share of the traffic, and the reason of a return."""
+    # While the Service selects all frontends, the step says which of two revisions is new.
+    kept = present.step if is_shared(observation) else ""
+    mark, returned = (step.share.mark, step.share.returned) if step.share is not None else (None, present.returned)
+    has_steps = bool(policy.steps) and present.revision != serving
+    return replace(present, step=str(mark or kept), returned=returned[:MAX_MARK] if has_steps else "")
 
 
 def _revision(name: str, *, spec: EPDDeploymentSpec | None, serving: str, observation: Observation) -> Revision:
@@ -187,6 +219,9 @@ def _existing(revision: Revision, presence: Presence, *, observation: Observatio
         live = observation.deployment_of(stage.key)
         if stage.name in presence.draining:
             stages.append(replace(stage, replicas=0, drained_from=replicas_before(live)))
+        elif stage.name is StageName.FRONTEND and presence.frontends is not None:
+            # Also if the number is the full one: the annotation stops autoscaling, which would see a part of the load.
+            stages.append(replace(stage, replicas=presence.frontends, drained_from=stage.replicas))
         elif presence.running is None:
             stages += _sized(stage, replicas=presence.replicas.get(stage.name, stage.replicas), live=live)
         elif stage.name in presence.running:

@@ -13,11 +13,13 @@ from enum import StrEnum
 from epd_operator.api.v1alpha1.rollout import RevisionRollout, RolloutStrategy
 from epd_operator.api.v1alpha1.topology import StageName
 from epd_operator.plan.observation import Verdict
+from epd_operator.plan.rollout.shares import Pair, Share, ShareState, Traffic, next_share
 from epd_operator.plan.rollout.sizes import (
     Gpus,
     Limits,
     Sizes,
     Stages,
+    StageView,
     full_of,
     gpus_with,
     has_least,
@@ -46,6 +48,7 @@ class RevisionView:
         is_complete: whether all planned pods of all its stages are ready and have the present template.
         has_served: whether it has answered requests of users, or may have.
         is_known: whether its spec is known. Without it, its stages cannot be drained one after the other.
+        lost: a stage without a ready pod; empty if there is none.
     """
 
     name: str
@@ -54,6 +57,7 @@ class RevisionView:
     is_complete: bool = False
     has_served: bool = True
     is_known: bool = True
+    lost: str = ""
 
 
 class Phase(StrEnum):
@@ -62,6 +66,8 @@ class Phase(StrEnum):
     NONE = "None"
     STARTING = "Starting"
     VERIFYING = "Verifying"
+    SHARING = "Sharing"
+    RETURNED = "Returned"
     BLOCKED = "Blocked"
     PAUSED = "Paused"
     REMOVING_FIRST = "RemovingFirst"
@@ -75,11 +81,13 @@ class Presence:
         running: stages that keep the replicas that they have; None means all, with their full replicas.
         draining: stages that are scaled to 0.
         replicas: replicas of stages that do not have their full ones.
+        frontends: number of frontends, if it decides on a share of the traffic.
     """
 
     running: frozenset[StageName] | None = None
     draining: frozenset[StageName] = frozenset()
     replicas: Mapping[StageName, int] = field(default_factory=dict)
+    frontends: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +98,13 @@ class RolloutStep:
         serving: the revision that gets the requests.
         presence: the revisions that have Deployments, by name.
         phase: what the rollout waits for.
+        share: the share of the traffic that the target gets before it serves; None if it gets none.
     """
 
     serving: str
     presence: Mapping[str, Presence]
     phase: Phase = Phase.NONE
+    share: Share | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +116,14 @@ class _Rules:
         limits: the GPUs that all revisions may use together.
         beside: GPUs of pods of other revisions than the target and the one that serves.
         verdict: the last answer through a revision's frontends.
+        traffic: what is seen of the traffic.
     """
 
     policy: RevisionRollout
     limits: Limits
     beside: Gpus
     verdict: Verdict | None
+    traffic: Traffic
 
     @property
     def is_rolling(self) -> bool:
@@ -136,6 +148,7 @@ def next_step(
     budget: int | None = None,
     beside: Gpus | None = None,
     verdict: Verdict | None = None,
+    traffic: Traffic | None = None,
 ) -> RolloutStep:
     """The next step.
 
@@ -148,10 +161,11 @@ def next_step(
         budget: ``spec.scaling.gpuBudget``.
         beside: GPUs of pods whose Deployment does not exist any more.
         verdict: the last answer through a revision's frontends.
+        traffic: what is seen of the traffic of the target, if it gets a share.
     """
     limits = limits_of(serving.stages, target.stages, surge=policy.max_surge_gpus, budget=budget)
     used = sum((used_by(view.stages) for view in others), start=beside or Counter())
-    rules = _Rules(policy=policy, limits=limits, beside=used, verdict=verdict)
+    rules = _Rules(policy=policy, limits=limits, beside=used, verdict=verdict, traffic=traffic or Traffic())
     if policy.paused:
         return _paused(target, serving, others, rules)
     leaving = dict(_leaving(others))
@@ -163,7 +177,8 @@ def next_step(
         return RolloutStep(serving=target.name, presence={target.name: own, **leaving})
     if is_recreated:
         return _recreate(target, serving, leaving, rules)
-    if not is_isolated:
+    shares = policy.strategy is RolloutStrategy.BLUE_GREEN and bool(policy.steps)
+    if not is_isolated and not (shares and rules.traffic.mark is not None):
         held = {target.name: _held(target)} if target.pods else {}
         presence = {serving.name: Presence(), **held, **leaving}
         return RolloutStep(serving=serving.name, presence=presence, phase=Phase.STARTING)
@@ -176,7 +191,13 @@ def _paused(target: RevisionView, serving: RevisionView, others: Sequence[Revisi
     held = {view.name: _held(view) for view in (target, *others) if view.pods and view.name != serving.name}
     phase = Phase.PAUSED if held or target.name != serving.name else Phase.NONE
     own = _as_is(serving) if held and rules.is_rolling else Presence()
-    return RolloutStep(serving=serving.name, presence={serving.name: own, **held}, phase=phase)
+    traffic, share = rules.traffic, None
+    if target.name != serving.name and (traffic.mark is not None or traffic.returned):
+        is_open, seen = traffic.is_shared and traffic.is_alone, _frontends(serving).desired
+        state = ShareState.SHARED if is_open else ShareState.PREPARING
+        share = Share(state=state, mark=traffic.mark, returned=traffic.returned, is_open=is_open)
+        own = Presence(frontends=seen) if seen and is_open else own
+    return RolloutStep(serving=serving.name, presence={serving.name: own, **held}, phase=phase, share=share)
 
 
 def _blue_green(
@@ -192,7 +213,39 @@ def _blue_green(
     if budget is not None and not has_begun and rules.limits.missing_in_total(*both):
         return RolloutStep(serving=serving.name, presence={serving.name: Presence(), **leaving}, phase=Phase.BLOCKED)
     presence = {serving.name: Presence(), target.name: Presence(), **leaving}
+    may_share = bool(rules.policy.steps) and serving.is_known and target.is_known
+    if may_share and (rules.traffic.mark is not None or rules.traffic.returned or rules.accepts(target)):
+        return _shared(target, serving, presence, rules)
     return _started(target, serving, presence, rules, is_ready=target.is_complete)
+
+
+def _shared(
+    target: RevisionView, serving: RevisionView, presence: Mapping[str, Presence], rules: _Rules
+) -> RolloutStep:
+    """The step of a revision that has answered, and gets shares of the traffic first."""
+    if rules.traffic.mark is None and not rules.traffic.returned and not target.is_complete:
+        return RolloutStep(serving=serving.name, presence=presence, phase=Phase.STARTING)
+    pair = Pair(
+        new=target.name,
+        frontends=(_frontends(serving), _frontends(target)),
+        is_new_ready=not target.lost and all(s.ready >= s.full for s in target.stages.values() if s.gpus),
+        lost=target.lost,
+        is_old_available=not serving.lost,
+    )
+    share = next_share(pair, steps=rules.policy.steps, traffic=rules.traffic)
+    if share.state is ShareState.NOT_READY:
+        return RolloutStep(serving=serving.name, presence=presence, phase=Phase.STARTING)
+    if share.frontends is not None:
+        sizes = {serving.name: share.frontends.old, target.name: share.frontends.new}
+        presence = {**presence, **{name: Presence(frontends=size) for name, size in sizes.items()}}
+    if share.state is ShareState.OVER:
+        return RolloutStep(serving=target.name, presence=presence, share=share)
+    phase = Phase.RETURNED if share.state is ShareState.RETURNED else Phase.SHARING
+    return RolloutStep(serving=serving.name, presence=presence, phase=phase, share=share)
+
+
+def _frontends(view: RevisionView) -> StageView:
+    return view.stages.get(StageName.FRONTEND, StageView(full=1))
 
 
 def _rolling(

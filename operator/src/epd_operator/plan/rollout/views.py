@@ -16,6 +16,7 @@ from epd_operator.plan.devices.gpu import Placement, pool_named
 from epd_operator.plan.observation import ChildKey, KubernetesObject, Observation
 from epd_operator.plan.replicas import gpus_of, is_reduced, settings_of
 from epd_operator.plan.rollout.history import Record
+from epd_operator.plan.rollout.shares import Traffic, mark_in
 from epd_operator.plan.rollout.sizes import GpuPool, Gpus, StageView
 from epd_operator.plan.rollout.steps import RevisionView
 from epd_operator.plan.stages.stage_plan import StagePlan
@@ -38,11 +39,16 @@ def serving_revision(observation: Observation, *, records: Sequence[Record]) -> 
     """The revision that the Service selects; without a Service the latest that was given the requests.
 
     None if there is none. If the Service selects a revision that has no Deployments, or was not given the requests,
-    while another one was, another client has changed it.
+    while another one was, another client has changed it. If it selects all, a record says which of two is new.
     """
     live = live_revisions(observation)
     served = [record.revision for record in records if record.serves and record.revision in live]
     service = observation.children.get(ChildKey(SERVICE.kind, observation.identity.service_name))
+    if is_shared(observation) and any(record.step for record in records):
+        new = {record.revision for record in records if record.step}
+        served = [revision for revision in served if revision not in new] or served
+        if served:
+            return served[0]
     if service is not None:
         selected = revision_in(_selector(service))
         is_known = not records or any(record.revision == selected for record in records)
@@ -55,6 +61,35 @@ def selects_revision(observation: Observation) -> bool:
     """Whether the live Service selects the pods of one revision only. That of an operator before revisions does not."""
     service = observation.children.get(ChildKey(SERVICE.kind, observation.identity.service_name))
     return service is not None and REVISION_LABEL in _selector(service)
+
+
+def is_shared(observation: Observation) -> bool:
+    """Whether the live Service selects the frontends of all revisions."""
+    has_service = ChildKey(SERVICE.kind, observation.identity.service_name) in observation.children
+    return has_service and not selects_revision(observation)
+
+
+def traffic_of(present: Record, *, serving: str, observation: Observation) -> Traffic:
+    """What is seen of the traffic of the revision of the present spec.
+
+    Args:
+        present: the record of the present spec.
+        serving: the revision that gets the requests.
+        observation: the state of the cluster.
+    """
+    both = (present.revision, serving)
+    frontends = (stage for stage in live_stages(observation) if stage.name is StageName.FRONTEND)
+    pods = (pod for pod in observation.pods if stage_of(pod)[0] == StageName.FRONTEND)
+    others = [stage for stage in frontends if stage.revision not in both]
+    others_pods = [p for p in pods if stage_of(p)[1] not in both and _may_run(p, observation=observation)]
+    return Traffic(
+        mark=mark_in(present.step),
+        returned=present.returned,
+        is_open=is_shared(observation),
+        is_alone=not others and not others_pods,
+        now=observation.at,
+        comparison=observation.comparison,
+    )
 
 
 def has_unlabelled_frontends(observation: Observation) -> bool:
@@ -100,6 +135,7 @@ def view_of(
         is_complete=bool(stages) and all(_is_complete(stage, observation=observation) for stage in stages),
         has_served=was_given_requests or is_available(stages, observation=observation),
         is_known=bool(stages),
+        lost=next((s.name for s in stages if not progress_of(observation.deployment_of(s.key)).ready), ""),
     )
 
 

@@ -13,6 +13,7 @@ from epd_operator.plan.rollout.steps import Phase
 from epd_operator.plan.status.problem import Problem
 from epd_operator.plan.status.reasons import Reason
 from epd_operator.plan.status.rollout_costs import gpus_text, strategies_text
+from epd_operator.plan.status.shares import share_problem
 from epd_operator.plan.status.stages import StageProgress, stage_problems
 from epd_operator.plan.workloads.progress import progress_of
 
@@ -76,22 +77,26 @@ def rollout_problem(rollout: Rollout, *, observation: Observation) -> Problem | 
     """What the rollout waits for, if all stages are ready; None if nothing is left to do."""
     new, old = revision_label(rollout.target.name), revision_label(rollout.serving.name)
     match rollout.phase:
-        case Phase.PAUSED:
-            what = f"the rollout from revision {old} to {new}" if old != new else "the removal of earlier revisions"
-            message = f"{what} is paused: set spec.rollout.paused to false to continue"
-            return Problem(Reason.ROLLOUT_PAUSED, message)
-        case Phase.REMOVING_FIRST:
-            message = f"revision {old} is being drained and removed before {new} starts (strategy Recreate)"
-            return Problem(Reason.REVISION_REMOVING, message)
         case Phase.VERIFYING:
             return _verification_problem(rollout, observation=observation)
-        case Phase.STARTING:
-            waits = "" if rollout.target.stages else f" when the Service selects only the frontends of revision {old}"
-            return Problem(Reason.REVISION_STARTING, f"revision {new} starts{waits}")
+        case Phase.SHARING | Phase.RETURNED:
+            return share_problem(rollout)
         case Phase.BLOCKED:
             return _cannot_start(rollout)
         case Phase.NONE:
             return _removing(rollout, observation=observation)
+        case Phase.PAUSED:
+            what = f"the rollout from revision {old} to {new}" if old != new else "the removal of earlier revisions"
+            shared = "; the revisions share the traffic as before" if rollout.is_shared else ""
+            message = f"{what} is paused: set spec.rollout.paused to false to continue{shared}"
+            reason = Reason.ROLLOUT_PAUSED
+        case Phase.REMOVING_FIRST:
+            message = f"revision {old} is being drained and removed before {new} starts (strategy Recreate)"
+            reason = Reason.REVISION_REMOVING
+        case Phase.STARTING:
+            waits = "" if rollout.target.stages else f" when the Service selects only the frontends of revision {old}"
+            reason, message = Reason.REVISION_STARTING, f"revision {new} starts{waits}"
+    return Problem(reason, message)
 
 
 def _verification_problem(rollout: Rollout, *, observation: Observation) -> Problem:
