@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -18,17 +17,17 @@ from epd_operator.objects.identity import REVISION_LABEL, Identity, Key, revisio
 from epd_operator.objects.kinds import EPD_DEPLOYMENT
 from epd_operator.objects.pods import is_live, is_ready
 from epd_operator.plan.observation import ChildKey, Verdict
-from epd_operator.plan.rollout.history import HAS_SERVED, RETURNED, SERVES, TRAFFIC_STEP
+from epd_operator.plan.rollout.history import RETURNED, SERVES, TRAFFIC_STEP
 from epd_operator.plan.stages.plan_stages import plan_stages
 from epd_operator.reconcile.reconciler import Reconciler
 from support.model.cluster import Disturbance, Fault, KilledError, ModelCluster
 from support.model.nodes import Nodes
-from support.model.specs import STAGES, TOPOLOGY_OF, Edit, edits
+from support.model.reads import NAME, PRIMARY, Reads, annotations_of, image_of, pod_spec_text, revision_of
+from support.model.specs import Edit, edits
 from support.model.store import Object, Store
 from support.rollouts import Comparer, Verifier
 
-NAMESPACE, NAME = "models", "qwen"
-PRIMARY = ChildKey(EPD_DEPLOYMENT.kind, NAME)
+NAMESPACE = "models"
 SERVICE = ChildKey("Service", NAME)
 FOREIGN = {
     ChildKey("Deployment", "other-pd"): {"epd.dev/deployment": NAME},
@@ -67,6 +66,7 @@ class RolloutMachine(RuleBasedStateMachine):
         self.store = Store(namespace=NAMESPACE)
         self.nodes = Nodes(self.store, now=datetime(2026, 1, 1, tzinfo=UTC))
         self.cluster = ModelCluster(self.store, written=self.wrote)
+        self.read = Reads(self.cluster)
         self.verifier, self.comparer = Verifier(), Comparer()
         self.foreign: dict[ChildKey, Object] = {}
         self.serving: str | None = None
@@ -255,7 +255,7 @@ class RolloutMachine(RuleBasedStateMachine):
                 labels = self.store.objects[key]["metadata"]["labels"]
                 revision = "" if labels[REVISION_LABEL] == "initial" else labels[REVISION_LABEL]
                 expected = self.identity().dynamo_namespace(revision)
-                assert expected in _dynamo_namespaces(self.store.objects[key]), key
+                assert expected in pod_spec_text(self.store.objects[key]), key
 
     @invariant()
     def only_two_revisions_share_the_traffic(self) -> None:
@@ -275,7 +275,7 @@ class RolloutMachine(RuleBasedStateMachine):
         """Check one write of the operator."""
         self.counts["writes"] += 1
         assert key not in self.foreign, f"{verb} on a foreign object"
-        strategy = self.read_spec()["rollout"]["strategy"]
+        strategy = self.read.spec()["rollout"]["strategy"]
         if key.kind == "ControllerRevision" and after is not None:
             self.check_record(after)
         if key == SERVICE and after is not None:
@@ -299,81 +299,34 @@ class RolloutMachine(RuleBasedStateMachine):
             }
             (self.partner,) = read - {self.serving}
             assert strategy == "BlueGreen"
-            assert self.is_recorded(self.partner, TRAFFIC_STEP), self.partner
+            assert self.read.is_recorded(self.partner, TRAFFIC_STEP), self.partner
             return
         # If users delete the record of the revision that serves, only the Service says which one it is.
-        is_bound = strategy != "Recreate" and self.is_recorded(str(self.serving), SERVES)
-        if self.serving != chosen and is_bound and self.has_served(str(self.serving)):
+        is_bound = strategy != "Recreate" and self.read.is_recorded(str(self.serving), SERVES)
+        if self.serving != chosen and is_bound and self.read.has_served(str(self.serving)):
             verdict = self.read_verdict
-            is_known = self.is_recorded(chosen, SERVES) or self.is_recorded(chosen, TRAFFIC_STEP)
+            is_known = self.read.is_recorded(chosen, SERVES) or self.read.is_recorded(chosen, TRAFFIC_STEP)
             assert is_known or (verdict is not None and verdict.passed and revision_label(verdict.revision) == chosen)
-            assert is_known or strategy == "Rolling" or self.is_complete(chosen), f"{chosen} was not complete"
+            assert is_known or strategy == "Rolling" or self.read.is_complete(chosen), f"{chosen} was not complete"
         self.counts["switches"] += self.serving not in (None, chosen)
         self.serving = chosen
 
     def check_record(self, after: Object) -> None:
         """A revision may get a share only if it was complete and has answered."""
         verdict, revision = self.read_verdict, revision_of(after)
-        if TRAFFIC_STEP not in _annotations(after) or self.is_recorded(revision, TRAFFIC_STEP):
+        if TRAFFIC_STEP not in annotations_of(after) or self.read.is_recorded(revision, TRAFFIC_STEP):
             return
         assert verdict is not None
         assert verdict.passed
         assert revision_label(verdict.revision) == revision
-        assert self.is_complete(revision), f"{revision} was not complete"
+        assert self.read.is_complete(revision), f"{revision} was not complete"
 
     def check_workload(self, verb: str, key: ChildKey, before: Object, after: Object | None) -> None:
         """A revision that serves keeps its stages."""
-        if self.serving != revision_of(before) or not self.has_served(self.serving) or not self.is_known():
+        if self.serving != revision_of(before) or not self.read.has_served(self.serving) or not self.read.is_known():
             return
         assert after is not None, f"{verb} {key} of the revision that serves"
         assert after["spec"]["replicas"] >= 1, f"{key} of the revision that serves was scaled to 0"
-
-    # What the operator has read
-
-    def read_spec(self) -> Mapping[str, Any]:
-        """The spec that the operator has read in this reconcile."""
-        spec: Mapping[str, Any] = self.cluster.reads[PRIMARY]["spec"]
-        return spec
-
-    def read_workloads(self, revision: str) -> list[Object]:
-        """The Deployments of a revision that the operator has read in this reconcile."""
-        return [
-            found
-            for key, found in self.cluster.reads.items()
-            if key.kind == "Deployment" and found["metadata"]["labels"].get(REVISION_LABEL) == revision
-        ]
-
-    def is_complete(self, revision: str) -> bool:
-        """Whether the operator has read that all pods of a revision are ready."""
-        found = self.read_workloads(revision)
-        return bool(found) and all(
-            item["status"].get("observedGeneration") == item["metadata"]["generation"]
-            and item["status"]["readyReplicas"] >= item["spec"]["replicas"]
-            for item in found
-        )
-
-    def has_served(self, revision: str) -> bool:
-        """Whether the operator knows that a revision has answered requests."""
-        found = self.read_workloads(revision)
-        stages = {item["metadata"]["name"].split("-")[1] for item in found}
-        is_whole = "frontend" in stages and any(stages.issuperset(wanted) for wanted in STAGES.values())
-        is_available = is_whole and all(item.get("status", {}).get("readyReplicas") for item in found)
-        return is_available or self.is_recorded(revision, HAS_SERVED)
-
-    def is_known(self) -> bool:
-        """Whether the operator can know that the pods have another spec: by a record, or by their topology."""
-        kinds = {key.kind for key in self.cluster.reads}
-        stages = {stage for stage, topology in TOPOLOGY_OF.items() if topology != self.read_spec()["topology"]}
-        others = any(key.kind == "Deployment" and key.name.split("-")[1] in stages for key in self.cluster.reads)
-        return "ControllerRevision" in kinds or others
-
-    def is_recorded(self, revision: str, annotation: str) -> bool:
-        """Whether a record that the operator has read has an annotation."""
-        return any(
-            annotation in found["metadata"].get("annotations", {})
-            for key, found in self.cluster.reads.items()
-            if key.kind == "ControllerRevision" and found["metadata"]["labels"].get(REVISION_LABEL) == revision
-        )
 
     # Helpers
 
@@ -417,7 +370,7 @@ class RolloutMachine(RuleBasedStateMachine):
     def marks(self) -> set[str]:
         """The annotations of all records."""
         found = (self.store.objects[key] for key in self.children() if key.kind == "ControllerRevision")
-        return {name for record in found for name in _annotations(record)}
+        return {name for record in found for name in annotations_of(record)}
 
     def check_end(self) -> None:
         """Only the revision of the spec exists, is ready and gets the requests."""
@@ -431,28 +384,10 @@ class RolloutMachine(RuleBasedStateMachine):
         replicas = {name: item["spec"]["replicas"] for name, item in found.items()}
         assert replicas == expected, (replicas, expected, self.conditions())
         image = spec.runtime.image
-        assert all(_image_of(item) == image for item in found.values() if "frontend" not in item["metadata"]["name"])
+        assert all(image_of(item) == image for item in found.values() if "frontend" not in item["metadata"]["name"])
         ready = next(condition for condition in self.conditions() if condition["type"] == "Ready")
         expected_reason = "AllStagesReady" if len(self.foreign) < len(FOREIGN) else "NameTaken"
         assert ready["reason"] == expected_reason, ready
         pods = [pod for pod in self.nodes.pods().values() if is_live(pod)]
         assert all(is_ready(pod) for pod in pods)
         assert len(pods) == sum(expected.values()), [pod["metadata"]["name"] for pod in pods]
-
-
-def _annotations(found: Object) -> Mapping[str, Any]:
-    annotations: Mapping[str, Any] = found["metadata"].get("annotations", {})
-    return annotations
-
-
-def _dynamo_namespaces(deployment: Object) -> str:
-    return str(deployment["spec"]["template"]["spec"])
-
-
-def _image_of(deployment: Object) -> str:
-    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
-
-
-def revision_of(deployment: Object) -> str:
-    """The revision label of a Deployment."""
-    return str(deployment["metadata"]["labels"][REVISION_LABEL])
