@@ -56,7 +56,7 @@ class TrafficStep(ApiModel):
         "frontends, so it is approximate; the condition Ready has the share that is reached."
     )
     pause_seconds: Annotated[Int, Field(ge=1, le=604800)] = Field(
-        default=600, description="Time from the moment at which the share is reached to the next step, in seconds."
+        description="Time from the moment at which the share is reached to the next step, in seconds."
     )
 
 
