@@ -122,6 +122,15 @@ PHASES = {
         kstatus=Health.IN_PROGRESS,
         live=False,
     ),
+    "revision sharing": of_revision(life.revision_sharing, reason="RevisionSharing"),
+    "revision returned": Expected(
+        reach=life.revision_returned,
+        health=Health.FAILED,
+        reason="RevisionReturned",
+        available=True,
+        kstatus=Health.IN_PROGRESS,
+        live=False,
+    ),
     "revision removing": of_revision(life.revision_removing, reason="RevisionRemoving"),
     "rollout paused": of_revision(life.rollout_paused, reason="RolloutPaused"),
     "rollout blocked": Expected(
@@ -160,6 +169,11 @@ NEVER_OF_READY = {
     Reason.SETTLED,
     Reason.WAITING_FOR_ENCODER,
     Reason.FIELDS_MISSING,
+    Reason.NO_MATCHING_NODES,
+    Reason.ARCHITECTURE_DIFFERS,
+    Reason.DEVICES_MISSING,
+    Reason.TAINTS_NOT_TOLERATED,
+    Reason.RUNTIME_CLASS_MISSING,
 }
 """Reasons of other conditions, and of a stage that waits for another, whose reason is reported instead."""
 

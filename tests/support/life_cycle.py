@@ -17,7 +17,7 @@ from epd_operator.plan.observation import Findings, Observation
 from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.reconcile.reconciler import Reconciler
 from support.operated import PRIMARIES, World
-from support.rollouts import Verifier
+from support.rollouts import Comparer, Verifier
 from support.specs import raw_spec
 from support.waiting import eventually
 
@@ -261,6 +261,29 @@ async def wrong_answers(world: World) -> None:
 
 async def revision_removing(world: World) -> None:
     await _verified(world, passes=True, reason="RevisionRemoving")
+
+
+async def revision_sharing(world: World) -> None:
+    await _shared(world, fails=False, reason="RevisionSharing")
+
+
+async def revision_returned(world: World) -> None:
+    await _shared(world, fails=True, reason="RevisionReturned")
+
+
+async def _shared(world: World, *, fails: bool, reason: str) -> None:
+    """The new revision gets half of the traffic, and answers with errors or not."""
+    await _served(world)
+    steps = [{"trafficPercent": 50, "pauseSeconds": 3600}]
+    patch(world, {"spec": {"rollout": {"steps": steps}, **ANOTHER_IMAGE["spec"]}})
+    reconciler = Reconciler(world.cluster, verification=Verifier(passes=True), comparer=Comparer(fails=fails))
+
+    async def reached() -> bool:
+        await reconciler.reconcile(Key(world.namespace, "qwen"))
+        await _report_all_ready(world)
+        return bool((await world.conditions())["Ready"]["reason"] == reason)
+
+    await eventually(reached, state=world.conditions)
 
 
 async def _verified(world: World, *, passes: bool, reason: str) -> None:
