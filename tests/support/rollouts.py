@@ -93,7 +93,7 @@ class Switch:
         total: number of all writes.
         kill_after: the number of the write after which the operator is killed once; 0: never.
         now: the time of the operator; `finish` lets it pass.
-        waits: whether the last reconcile asked for another one.
+        waits: whether the last reconcile asked for another one, unless it does so as long as a child is refused.
     """
 
     world: World
@@ -131,7 +131,7 @@ class Switch:
         self.writes = []
         try:
             result = await self.reconciler.reconcile(Key(self.world.namespace, NAME))
-            self.waits = result.requeue_after is not None
+            self.waits = result.requeue_after is not None and result.outcome != "refused"
         except KilledError:
             self.start()
         return self.writes
