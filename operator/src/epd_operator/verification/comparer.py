@@ -6,7 +6,6 @@ operator counts from its start: the step itself, and a return, are recorded in t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +16,10 @@ from epd_operator.objects.identity import Identity, Key, StageKey
 from epd_operator.plan.observation import Answered, Comparison, Observation
 from epd_operator.plan.rollout.revisions import Rollout
 from epd_operator.plan.rollout.shares import is_worse
-from epd_operator.telemetry.logs import log_context
+from epd_operator.verification.rounds import Case, Rounds
 
 logger = logging.getLogger(__name__)
 
-TICK_SECONDS = 1.0
 INTERVAL_SECONDS = 10.0
 MAX_FRONTENDS = 32
 """Frontends of each revision whose pages are read."""
@@ -83,91 +81,53 @@ class _Counter:
 
 
 @dataclass(kw_only=True)
-class _Case:
+class _Case(Case):
     """Two revisions that are compared.
 
     Attributes:
-        identity: the object; another object of the same name is another case.
         shared: the revisions, as last observed.
-        due: time of the next reading.
         new: counters of the frontends of the new one, by pod.
         old: counters of those of the revision that serves.
         comparison: the last result; None before the first.
     """
 
-    identity: Identity
     shared: Shared
-    due: float
     new: dict[str, _Counter] = field(default_factory=dict)
     old: dict[str, _Counter] = field(default_factory=dict)
     comparison: Comparison | None = None
 
 
-class Comparer:
+class Comparer(Rounds[_Case]):
     """Reads the pages of all objects of which two revisions share the traffic."""
 
+    error_text = "unexpected error while two revisions were compared; they are compared again"
+
     def __init__(self, *, read: Read, enqueue: Callable[[Key], None], clock: Callable[[], float]) -> None:
+        super().__init__(enqueue=enqueue, clock=clock)
         self._read = read
-        self._enqueue = enqueue
-        self._clock = clock
-        self._cases: dict[Key, _Case] = {}
-        self._running: set[Key] = set()
 
     def comparison(self, key: Key, *, identity: Identity) -> Comparison | None:
         """The last result for the object with this identity."""
-        case = self._cases.get(key)
-        return case.comparison if case is not None and case.identity == identity else None
+        case = self.case_of(key, identity=identity)
+        return None if case is None else case.comparison
 
     def update(self, key: Key, *, rollout: Rollout, observation: Observation) -> None:
         """Compare the revisions that share the traffic, if there are two."""
         identity, shared = observation.identity, shared_of(rollout, observation=observation)
-        case = self._cases.get(key)
+        case = self.case_of(key, identity=identity)
         if shared is None:
             self.forget(key)
-        elif case is None or case.identity != identity or _step(case.shared) != _step(shared):
+        elif case is None or _step(case.shared) != _step(shared):
             self._cases[key] = _Case(identity=identity, shared=shared, due=self._clock())
         else:
             case.shared = shared
 
-    def forget(self, key: Key) -> None:
-        """Drop what is known about an object."""
-        self._cases.pop(key, None)
-
-    async def run(self) -> None:
-        """Read until cancelled. Then drop all results, because another replica takes over."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    for key in self._claim_due():
-                        group.create_task(self._run_round(key))
-                    await asyncio.sleep(TICK_SECONDS)
-        finally:
-            self._cases.clear()
-
-    def _claim_due(self) -> list[Key]:
-        now = self._clock()
-        due = [key for key, case in self._cases.items() if case.due <= now and key not in self._running]
-        self._running.update(due)
-        return due
-
-    async def _run_round(self, key: Key) -> None:
-        with log_context(key):
-            try:
-                await self.round(key)
-            except Exception:
-                logger.exception("unexpected error while two revisions were compared; they are compared again")
-            finally:
-                self._running.discard(key)
-
-    async def round(self, key: Key) -> None:
+    async def work(self, key: Key, case: _Case) -> None:
         """Read the pages of one object once."""
-        case = self._cases.get(key)
-        if case is None:
-            return
         case.due = self._clock() + INTERVAL_SECONDS
         shared = case.shared
         pages = await self._read((*shared.new, *shared.old))
-        if self._cases.get(key) is not case:
+        if not self.is_current(key, case):
             return
         for counters, targets in ((case.new, shared.new), (case.old, shared.old)):
             for pod in (target.pod for target in targets if target.pod in pages):
